@@ -4,7 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Annotated, Final, Literal
+from operator import neg
+from typing import Annotated, Final, Literal, TypeAlias
 
 from jazz_select.arguments import Constraint, Probability
 
@@ -183,3 +184,74 @@ def listed_confidences(chances: Sequence[float], *, p_none: float | None) -> lis
     share = left / total if total > left else 1.0
     some = 1.0 if p_none is None else 1 - p_none
     return [some * first, *(some * share * each for each in others)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """How sure recall must be to decide alone, by what a sync learned from a log.
+
+    Attributes:
+        confidences: P(the first candidate is right) of logged requests, descending.
+        errors: The expected share of wrong answers among those at least as sure, ascending.
+        requests: The number of labelled requests that they were learned from.
+        ask_again: The confidence from which on a model that differs is asked once more before its choice counts.
+    """
+
+    confidences: _Chances
+    errors: _Chances
+    requests: int = 0
+    ask_again: float = _NEVER
+
+    def threshold(self, max_error: float) -> float:
+        """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
+        within = bisect_right(self.errors, max_error + _ROUNDED)
+        return self.confidences[within - 1] if within else _NEVER
+
+    def expected_error(self, confidence: float) -> float:
+        """Return the expected share of wrong answers among those at least as confident; 1 if none was."""
+        if confidence >= _NEVER:
+            return 0.0
+        first = bisect_left(self.confidences, -confidence, key=neg)
+        return self.errors[first] if first < len(self.errors) else 1.0
+
+    def share_alone(self, max_error: float) -> float:
+        """Return the share of logged requests that are decided within an error budget."""
+        limit = self.threshold(max_error)
+        count = bisect_right(self.confidences, -limit, key=neg)
+        return count / len(self.confidences) if self.confidences and limit < _NEVER else 0.0
+
+
+LEAST_AUDITED: Final = 0.01
+"""The least share that is asked all the same: with less, a broken promise is noticed too late."""
+AUDITED: Final = 0.02
+AuditShare: TypeAlias = Annotated[float, Constraint("a share from 0.01 to 1", ge=LEAST_AUDITED, le=1)]
+"""The share of what recall could decide alone that a model is asked about all the same."""
+MoveKind = Literal["fitted", "raised", "lowered"]
+"""A sync fitted the thresholds; an audit raised one; evidence lowered it again to the fitted one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A move of the threshold from which on recall decides alone.
+
+    Attributes:
+        at: When, in seconds since 1970.
+        kind: What moved it.
+        flow: The name of the only flow that it is about; empty for all.
+        threshold: The least confidence from now on.
+        promise: The share of answers that may differ from what a model would choose.
+        measured: The share that did; None if it was not measured.
+        requests: The number of requests that it was measured on.
+        why: In words.
+        after: The place in the log of the last entry before it.
+    """
+
+    at: float
+    kind: MoveKind
+    flow: str = ""
+    threshold: float
+    promise: float
+    measured: float | None = None
+    requests: int = 0
+    why: str = ""
+    after: int = 0

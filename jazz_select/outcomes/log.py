@@ -26,6 +26,7 @@ from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError, OutcomeQuotaError
 from jazz_select.outcomes.callers import current_caller, current_conversation
 from jazz_select.sqlite_files import guard, limit_steps, wrong_schema
+from jazz_select.stages import Move, MoveKind
 from jazz_select.text import as_text, describe_error
 from jazz_select.travel import JsonData
 from jazz_select.values import Decision, Reason, Source, SourceKind
@@ -48,6 +49,8 @@ class Logged(JsonData):
         confidences: P(right) of each candidate, "none" included; None where unknown.
         p_none: P(no flow is right); None where unknown.
         asked: Whether a chat model or a decision model was asked.
+        sure: Whether recall was sure enough to decide alone, by what a sync learned from a log. If a model was `asked`
+            all the same, the entry is an audit.
         model: The model that answered.
         tokens_in: Tokens of its input.
         tokens_out: Tokens of its output.
@@ -71,6 +74,7 @@ class Logged(JsonData):
     reason: str = ""
     tier: str = ""
     asked: bool = False
+    sure: bool = False
     model: str = ""
     tokens_in: int = 0
     tokens_out: int = 0
@@ -139,6 +143,7 @@ _COLUMNS: Final = {
     "reason": "TEXT NOT NULL",
     "tier": "TEXT NOT NULL",
     "asked": "INTEGER NOT NULL",
+    "sure": "INTEGER NOT NULL",
     "model": "TEXT NOT NULL",
     "tokens_in": "INTEGER NOT NULL",
     "tokens_out": "INTEGER NOT NULL",
@@ -152,6 +157,18 @@ _KINDS: Final = {"TEXT": str, "REAL": (int, float), "INTEGER": int}
 _NAMES: Final = ", ".join(_COLUMNS)
 _OF_SOURCE: Final = 3
 _FIELDS: Final = tuple(each.name for each in fields(Logged))[: len(_COLUMNS) - _OF_SOURCE]
+_MOVES: Final = (
+    "at REAL NOT NULL",
+    "kind TEXT NOT NULL",
+    "flow TEXT NOT NULL",
+    "threshold REAL NOT NULL",
+    "promise REAL NOT NULL",
+    "measured REAL",
+    "requests INTEGER NOT NULL",
+    "why TEXT NOT NULL",
+)
+"""Columns of a move of a threshold, in the order of the fields of `Move`."""
+_OF_MOVES: Final = tuple(each.split()[0] for each in _MOVES)
 TABLES: Final = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -160,6 +177,10 @@ CREATE TABLE entries (
     n INTEGER PRIMARY KEY, {", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())}
 );
 CREATE INDEX entries_at ON entries (at);
+CREATE INDEX entries_sure ON entries (agent, n) WHERE sure;
+CREATE TABLE moves (
+    n INTEGER PRIMARY KEY, agent TEXT NOT NULL, after INTEGER NOT NULL, {", ".join(_MOVES)}
+);
 CREATE TABLE feedback (
     n INTEGER PRIMARY KEY, entry TEXT NOT NULL, at REAL NOT NULL, "right" TEXT NOT NULL, note TEXT NOT NULL,
     source_kind TEXT NOT NULL, source_name TEXT NOT NULL, key TEXT NOT NULL
@@ -172,7 +193,11 @@ PRAGMA user_version = {VERSION};
 COMMIT;
 """
 _OF_FEEDBACK: Final = ("entry", "at", "right", "note", "source_kind", "source_name", "key")
-_STORED: Final = {"entries": (*_COLUMNS, "n"), "feedback": ("n", *_OF_FEEDBACK)}
+_STORED: Final = {
+    "entries": (*_COLUMNS, "n"),
+    "feedback": ("n", *_OF_FEEDBACK),
+    "moves": ("n", "agent", "after", *_OF_MOVES),
+}
 ENTRY: Final = f"INSERT INTO entries ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - names of ours
 FEEDBACK: Final = """
 INSERT OR REPLACE INTO feedback (entry, at, "right", note, source_kind, source_name, key)
@@ -185,6 +210,14 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (
 """Of each source the last word about an entry is kept, so that the log does not grow by repetitions; the same word
 again changes nothing."""
 READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
+_MOVE: Final = (
+    f"INSERT INTO moves (agent, after, {', '.join(_OF_MOVES)}) "  # noqa: S608 - likewise
+    f"SELECT ?1, coalesce((SELECT max(n) FROM entries), 0), {', '.join(f'?{place}' for place in range(2, 10))}"
+)
+_SURE: Final = """
+SELECT n, id, json_extract(candidates, '$[0]'), json_extract(confidences, '$[0]'), chosen, asked, source_kind
+FROM entries WHERE agent = ? AND sure ORDER BY n DESC LIMIT ?
+"""
 
 
 def log_path(path: object) -> Path:
@@ -351,13 +384,65 @@ def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     values = dict(zip(_FIELDS, row, strict=False))
     values |= {name: _listed(values[name], str) for name in ("chosen", "candidates")}
     values["confidences"] = _listed(values["confidences"], int | float | None)
-    values |= {name: bool(values[name]) for name in ("alone", "asked")}
+    values |= {name: bool(values[name]) for name in ("alone", "asked", "sure")}
     values["chosen_by"] = _source(*row[-_OF_SOURCE:])
     correction = correction_of(said)
     if correction is not None:
         values |= {"right": correction.right, "corrected_by": correction.source, "note": correction.note}
         values["corrected_at"] = correction.at
     return Logged(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SureAnswer:
+    """An entry in which recall was sure enough to decide alone.
+
+    Attributes:
+        n: Its place in the log.
+        flow: The name of the flow that recall had first.
+        confidence: P(it is right).
+        asked: Whether a model was asked all the same.
+        differs: Whether a person, or else the model that was asked, said that something else is right; None if nobody
+            said anything.
+    """
+
+    n: int
+    flow: str
+    confidence: float
+    asked: bool
+    differs: bool | None
+
+
+def _sure_answer(row: tuple[Any, ...], said: Sequence[Feedback]) -> SureAnswer:
+    n, _, flow, confidence, chosen, asked, kind = row
+    if type(n) is not int or not isinstance(flow, str) or not isinstance(confidence, int | float):
+        raise ValueError("an entry in which recall was sure has no first candidate")
+    correction = correction_of(said)
+    differs: bool | None = None
+    if correction is not None and correction.source.kind == "person" and correction.right is not None:
+        differs = correction.right != (flow,)
+    elif asked and kind == "model":
+        differs = _listed(chosen, str) != (flow,)
+    return SureAnswer(n=n, flow=flow, confidence=float(confidence), asked=bool(asked), differs=differs)
+
+
+def _move(row: tuple[Any, ...]) -> Move:
+    at, kind, flow, threshold, promise, measured, requests, why, after = row
+    numbers = (at, threshold, promise, 0.0 if measured is None else measured)
+    is_read = all(isinstance(each, int | float) for each in numbers) and type(after) is type(requests) is int
+    if not is_read or kind not in get_args(MoveKind):
+        raise ValueError("a row of moves has values of other kinds than its columns")
+    return Move(
+        at=at,
+        kind=kind,
+        flow=str(flow),
+        threshold=threshold,
+        promise=promise,
+        measured=measured,
+        requests=requests,
+        why=str(why),
+        after=after,
+    )
 
 
 _log = logging.getLogger(__name__)
@@ -648,7 +733,7 @@ class OutcomeLog:
         """How many rows were lost since this object was made."""
         return self._writer.dropped
 
-    def record(
+    def record(  # noqa: PLR0913 - options with a name
         self,
         request: str,
         decision: Decision,
@@ -657,6 +742,8 @@ class OutcomeLog:
         chosen: Sequence[str] = (),
         alone: bool = True,
         source: Source | None = None,
+        sure: bool = False,
+        entry: str = "",
     ) -> str:
         """Add what was selected for a request; return the entry's id. It never raises: "" where the entry is lost.
 
@@ -667,12 +754,14 @@ class OutcomeLog:
             chosen: Names of the chosen flows.
             alone: Whether the request opens the conversation.
             source: Who chose; by default as the decision says, in the current conversation, with the caller's key.
+            sure: Whether recall was sure enough to decide alone.
+            entry: The entry's id, from `new_id`; by default a new one.
         """
         try:
             source = source_of(decision) if source is None else source
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
             took_s = float(decision.latency.total_s)
-            entry = self._writer.new_id()
+            entry = entry or self.new_id()
             row = (
                 entry,
                 time(),
@@ -686,6 +775,7 @@ class OutcomeLog:
                 decision.reason.value,
                 decision.tier.value,
                 _asked(decision),
+                sure,
                 as_text(decision.model)[:_LONGEST_NAME],
                 usage.input_tokens if usage else 0,
                 usage.output_tokens if usage else 0,
@@ -746,6 +836,42 @@ class OutcomeLog:
     def close(self) -> None:
         """Write what is queued. Later rows are lost; a second call does nothing."""
         self._end()
+
+    @staticmethod
+    def new_id() -> str:
+        """Return an id for an entry that is recorded later."""
+        return LogWriter.new_id()
+
+    def keep_move(self, agent_id: str, move: Move) -> None:
+        """Add a move of a threshold, after all entries so far. It never raises."""
+        values = [getattr(move, each.name) for each in fields(Move)]
+        self._writer.put(_MOVE, (as_text(agent_id), *values[: len(_OF_MOVES)]))
+
+    def moves(self, agent_id: str) -> tuple[Move, ...]:
+        """Return all moves of an agent's thresholds, the oldest first.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
+        self.flush()
+        names = ", ".join((*_OF_MOVES, "after"))
+        with reading(self.path) as database:
+            rows = database.execute(f"SELECT {names} FROM moves WHERE agent = ? ORDER BY n", (agent_id,)).fetchall()  # noqa: S608 - our own text
+        return tuple(_move(row) for row in rows)
+
+    def sure_answers(self, agent_id: str, *, last: int) -> tuple[SureAnswer, ...]:
+        """Return the last entries in which recall was sure, the oldest first, with what persons and models said.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
+        self.flush()
+        with reading(self.path) as database:
+            rows = database.execute(_SURE, (agent_id, last)).fetchall()
+            persons = "SELECT entry FROM feedback WHERE source_kind = 'person'"
+            spoken_of = {entry for (entry,) in database.execute(persons)}
+            said = {row[1]: feedback_in(database, [row[1]])[row[1]] for row in rows if row[1] in spoken_of}
+        return tuple(_sure_answer(row, said.get(row[1], ())) for row in reversed(rows))
 
     def has(self, entry: str) -> bool:
         """Whether there is an entry of this id.

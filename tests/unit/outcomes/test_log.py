@@ -499,7 +499,7 @@ def test_a_correction_names_no_more_flows_than_are_kept(path: Path) -> None:
 
 _ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c)"
 _ROW = "'x' || i AS id, 1.0 AS at, 'shop' AS agent, 'r' AS request, 1 AS alone, '[]' AS chosen, '[]' AS candidates, \
-'[]' AS confidences, NULL AS p_none, '' AS reason, '' AS tier, 0 AS asked, '' AS model, 0 AS tokens_in, \
+'[]' AS confidences, NULL AS p_none, '' AS reason, '' AS tier, 0 AS asked, 0 AS sure, '' AS model, 0 AS tokens_in, \
 0 AS tokens_out, 0.0 AS took_s, 'recall' AS source_kind, '' AS source_name, '' AS key"
 _SAID = "'x' AS entry, 1.0 AS at, '[]' AS \"right\", '' AS note, 'user' AS source_kind, '' AS source_name, '' AS key"
 _OF_FEEDBACK = 'n, entry, at, "right", note, source_kind, source_name, key'

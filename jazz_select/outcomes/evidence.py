@@ -1,0 +1,278 @@
+"""What a log of outcomes is evidence for: which flow is right for which request, by whom, and how far that is trusted.
+
+Trust belongs to the source, never to a guess about a text:
+
+- a `person`'s word is the truth from the moment it is given;
+- a `model`'s choice counts unless somebody contradicted it;
+- the word of a `user` or an `agent` is a hint. Hints need independent witnesses, and one key is one witness, however
+  many entries it has. Hints alone never lead to a flow that may change something;
+- what `recall` chose is no evidence, as nobody was asked. It only shows what is asked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from jazz_select.outcomes.log import Logged
+from jazz_select.text import nfkc
+from jazz_select.travel import JsonData
+from jazz_select.values import Reason, Source, SourceKind
+
+LEAST: Final = 50
+"""Fewest requests that a sync learns from: fewer say nothing about an error of one in a hundred."""
+WITNESSES: Final = 2
+"""Fewest independent witnesses of a hint that counts."""
+TRUST: Final[Mapping[SourceKind, float]] = {"person": 1.0, "model": 0.95, "user": 0.9, "agent": 0.8}
+"""P(a label is right), by its source. A model's is the usual share of requests in which a good chat model is right."""
+NONE: Final = ""
+"""The label of a request that no flow fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(JsonData):
+    """A request, and the flow that is right for it.
+
+    Attributes:
+        request: Its text, as the log has it.
+        right: The name of the right flow; empty if no flow fits.
+        trust: P(`right` is right).
+        source: Who said so; of several, the first.
+        led: The name of the flow that recall had first at the time; empty if unknown.
+        at: When it was asked, in seconds since 1970.
+        ids: The entries of the log that say so.
+        witnesses: The number of independent witnesses.
+    """
+
+    request: str
+    right: str
+    trust: float
+    source: Source
+    led: str = ""
+    at: float = 0.0
+    ids: tuple[str, ...] = ()
+    witnesses: int = 1
+
+    @property
+    def by_person(self) -> bool:
+        """Whether it is a person's word, which is the truth."""
+        return self.source.kind == "person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """What one witness said about one request; see `Evidence` for the fields."""
+
+    request: str
+    right: str
+    witness: str
+    source: Source
+    led: str = ""
+    at: float = 0.0
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvidence:
+    """The evidence in a log, oldest first.
+
+    Attributes:
+        certain: What counts by itself: the words of persons, and choices of models that nobody contradicted.
+        hints: What needs witnesses; `witnessed` says which of it counts.
+        alone: Requests that recall decided alone, with a trust of 0: they only show what is asked.
+        may_change: Names of flows that may change something. No number of hints leads to them.
+        left_out: How many entries are no evidence, by the reason in words.
+    """
+
+    certain: tuple[Evidence, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    alone: tuple[Evidence, ...] = ()
+    may_change: frozenset[str] = frozenset()
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def witness_of(source: Source) -> str:
+    """Return who speaks, as far as it can be told from others: a key, or without keys a conversation.
+
+    All that come with one key are one witness, since whoever holds it can begin as many conversations as they like. So
+    are all of the same process that belong to no conversation.
+    """
+    return f"key {source.key}" if source.key else f"conversation {source.name}"
+
+
+def is_contradicted(entry: Logged) -> bool:
+    """Whether somebody said that something else is right than what was chosen."""
+    return entry.right is not None and set(entry.right) != set(entry.chosen)
+
+
+def same_request(text: str) -> str:
+    """Return a request without what does not tell it from another one: Unicode form, case, punctuation and blanks."""
+    return " ".join("".join(each if each.isalnum() else " " for each in nfkc(text).casefold()).split())
+
+
+def read_evidence(
+    entries: Iterable[Logged],
+    *,
+    flows: Collection[str],
+    may_change: Collection[str] | None = None,
+    why_unfit: Callable[[str], str] = lambda _: "",
+) -> LogEvidence:
+    """Return what the entries of one agent are evidence for.
+
+    A request counts once, however often it was asked. Where persons disagree about it, the last one counts; where
+    models do, the choice that most entries have. Models are not heard about what a person spoke of.
+
+    Args:
+        entries: The entries, oldest first.
+        flows: The names of the flows that there are now.
+        may_change: The names of those that may change something; None: all may.
+        why_unfit: Why nothing may be learned from a text, whoever says what is right for it; empty if nothing is
+            against it.
+    """
+    known = frozenset(flows)
+    persons: dict[str, Evidence] = {}
+    models: dict[str, list[Evidence]] = {}
+    hints: list[Hint] = []
+    alone: dict[str, Evidence] = {}
+    left_out = Counter[str]()
+    for entry in entries:
+        text = same_request(entry.request)
+        if why := _why_not(entry, text) or why_unfit(entry.request):
+            left_out[why] += 1
+            continue
+        found = _said_of(entry)
+        if isinstance(found, str):
+            left_out[found] += 1
+        elif found.right != NONE and found.right not in known:
+            left_out["its flow is not in the catalogue"] += 1
+        elif isinstance(found, Hint):
+            hints.append(found)
+        elif found.trust == 0:
+            alone.setdefault(text, found)
+        elif found.by_person:
+            persons[text] = _later(persons.get(text), found)
+        else:
+            models.setdefault(text, []).append(found)
+    certain = [*persons.values(), *(_of_models(said) for text, said in models.items() if text not in persons)]
+    return LogEvidence(
+        certain=tuple(sorted(certain, key=lambda each: each.at)),
+        hints=tuple(each for each in hints if same_request(each.request) not in persons),
+        alone=tuple(each for text, each in alone.items() if text not in persons and text not in models),
+        may_change=known if may_change is None else frozenset(may_change),
+        left_out=dict(left_out),
+    )
+
+
+def _why_not(entry: Logged, text: str) -> str:
+    if not text:
+        return "its text was not kept"
+    return "" if entry.alone else "it needs what was said before"
+
+
+def _said_of(entry: Logged) -> Evidence | Hint | str:
+    """Return what an entry says; a text says why it says nothing."""
+    source = entry.corrected_by
+    if source is None or entry.right is None:
+        return _chosen_in(entry)
+    if len(entry.right) > 1:
+        return "several flows are right for it"
+    right = "".join(entry.right)
+    if source.kind == "person":
+        return _evidence(entry, right, source)
+    if not is_contradicted(entry) and entry.chosen_by.kind == "model":
+        return _chosen_in(entry)  # which it confirms
+    if source.kind == "agent" and not entry.right:
+        return "it was called off"  # which says nothing of what would have been right
+    return _hint(entry, right, source)
+
+
+def _chosen_in(entry: Logged) -> Evidence | Hint | str:
+    if len(entry.chosen) > 1:
+        return "several flows were chosen for it"
+    right, source = "".join(entry.chosen), entry.chosen_by
+    if source.kind == "model":
+        return _evidence(entry, right, source)
+    if source.kind == "user":
+        return _hint(entry, right, source)
+    return _evidence(entry, right, source) if entry.reason == Reason.CONFIDENT.value else "nobody was asked"
+
+
+def _evidence(entry: Logged, right: str, source: Source) -> Evidence:
+    return Evidence(
+        request=entry.request,
+        right=right,
+        trust=TRUST.get(source.kind, 0.0),
+        source=source,
+        led=entry.first,
+        at=entry.at,
+        ids=(entry.id,),
+    )
+
+
+def _hint(entry: Logged, right: str, source: Source) -> Hint:
+    return Hint(
+        request=entry.request,
+        right=right,
+        witness=witness_of(source),
+        source=source,
+        led=entry.first,
+        at=entry.at,
+        id=entry.id,
+    )
+
+
+def _later(earlier: Evidence | None, found: Evidence) -> Evidence:
+    """Return what a person said last about a request, with all entries that say the same."""
+    if earlier is None or earlier.right != found.right:
+        return found
+    return replace(earlier, source=found.source, ids=(*earlier.ids, *found.ids))
+
+
+def _of_models(said: Sequence[Evidence]) -> Evidence:
+    """Return the choice that most entries with a request have, the latest of several; less trusted if they differ."""
+    counts = Counter(each.right for each in said)
+    latest = {each.right: place for place, each in enumerate(said)}
+    right = max(counts, key=lambda each: (counts[each], latest[each]))
+    own = [each for each in said if each.right == right]
+    share = counts[right] / len(said)
+    ids = tuple(entry for each in own for entry in each.ids)
+    witnesses = len({witness_of(each.source) for each in own})
+    return replace(own[0], trust=own[0].trust * share, ids=ids, witnesses=witnesses)
+
+
+def witnessed(
+    hints: Sequence[Hint],
+    *,
+    may_change: Collection[str],
+    alike: Sequence[Collection[int]] | None = None,
+) -> tuple[Evidence, ...]:
+    """Return the hints that count: those that `WITNESSES` independent witnesses give.
+
+    Args:
+        hints: The hints.
+        may_change: Names of flows that may change something. No number of hints leads to them.
+        alike: For each hint the places of those whose requests mean the same; by default those of the same words.
+    """
+    if alike is None:
+        places: dict[str, list[int]] = {}
+        for place, each in enumerate(hints):
+            places.setdefault(same_request(each.request), []).append(place)
+        alike = [places[same_request(each.request)] for each in hints]
+    kept: dict[tuple[str, str], Evidence] = {}
+    for each, near in zip(hints, alike, strict=True):
+        agreeing = {hints[place].witness for place in near if hints[place].right == each.right} | {each.witness}
+        if len(agreeing) < WITNESSES or each.right in may_change:
+            continue
+        key = same_request(each.request), each.right
+        before = kept.get(key)
+        kept[key] = Evidence(
+            request=each.request if before is None else before.request,
+            right=each.right,
+            trust=TRUST[each.source.kind],
+            source=each.source,
+            led=each.led,
+            at=each.at if before is None else before.at,
+            ids=(each.id,) if before is None else (*before.ids, each.id),
+            witnesses=len(agreeing),
+        )
+    return tuple(kept.values())

@@ -1,0 +1,181 @@
+"""What a log is evidence for: trust by the source, one witness a key, and nothing of what was contradicted."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from jazz_select.outcomes import Logged, Source
+from jazz_select.outcomes.evidence import (
+    TRUST,
+    Evidence,
+    LogEvidence,
+    is_contradicted,
+    read_evidence,
+    same_request,
+    witness_of,
+    witnessed,
+)
+
+FLOWS = ("refund", "track", "cancel")
+MODEL = Source(kind="model", name="m", key="app")
+RECALL = Source(kind="recall", key="app")
+ADA = Source(kind="person", name="ada")
+BOB = Source(kind="person", name="bob")
+
+
+def user(key: str = "", conversation: str = "") -> Source:
+    return Source(kind="user", name=conversation, key=key)
+
+
+def entry(
+    request: str = "where is it",
+    chosen: str = "track",
+    *,
+    by: Source = MODEL,
+    right: tuple[str, ...] | None = None,
+    said_by: Source | None = None,
+    at: float = 0.0,
+) -> Logged:
+    own = (chosen,) if chosen else ()
+    return Logged(
+        id=f"{request}|{by}|{said_by}|{at}",
+        at=at,
+        request=request,
+        chosen=own,
+        candidates=("track", "refund"),
+        chosen_by=by,
+        right=right,
+        corrected_by=said_by,
+    )
+
+
+def read(*entries: Logged) -> LogEvidence:
+    return read_evidence(entries, flows=FLOWS)
+
+
+def told(found: LogEvidence) -> list[tuple[str, str, float]]:
+    return [(each.request, each.right, each.trust) for each in found.certain]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an entry says, and what it is evidence for: (flow, trust), "hint", or why it is none."""
+
+    entry: Logged
+    expected: tuple[str, float] | str
+
+
+CASES = {
+    "a model's choice": Said(entry(), ("track", TRUST["model"])),
+    "a model's none": Said(entry(chosen=""), ("", TRUST["model"])),
+    "a model's choice that the user confirms": Said(
+        entry(right=("track",), said_by=user("app")), ("track", TRUST["model"])
+    ),
+    "a model's choice that a user contradicts": Said(entry(right=("refund",), said_by=user("app")), "hint"),
+    "a model's choice that an agent saw called off": Said(
+        entry(right=(), said_by=Source(kind="agent")), "it was called off"
+    ),
+    "a model's choice that an agent saw changed": Said(entry(right=("refund",), said_by=Source(kind="agent")), "hint"),
+    "a person's correction": Said(entry(right=("refund",), said_by=ADA), ("refund", 1.0)),
+    "a person who agrees": Said(entry(right=("track",), said_by=ADA), ("track", 1.0)),
+    "a person who says none": Said(entry(right=(), said_by=ADA), ("", 1.0)),
+    "a person who names two": Said(entry(right=("track", "refund"), said_by=ADA), "several flows are right for it"),
+    "recall's own choice": Said(entry(by=RECALL), "nobody was asked"),
+    "a user's pick": Said(entry(by=user("app")), "hint"),
+    "a user's word about recall's choice": Said(entry(by=RECALL, right=("track",), said_by=user("app")), "hint"),
+    "a text that was not kept": Said(entry(" "), "its text was not kept"),
+    "a turn within a conversation": Said(replace(entry(), alone=False), "it needs what was said before"),
+    "a flow that is gone": Said(entry(chosen="old"), "its flow is not in the catalogue"),
+    "two flows": Said(replace(entry(), chosen=("track", "refund")), "several flows were chosen for it"),
+}
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_weight_follows_the_source(case: Said) -> None:
+    found = read(case.entry)
+    if case.expected == "hint":
+        assert (len(found.hints), found.certain, found.left_out) == (1, (), {})
+    elif isinstance(case.expected, str):
+        assert (found.hints, found.certain, found.left_out) == ((), (), {case.expected: 1})
+    else:
+        assert [(each.right, each.trust) for each in found.certain] == [case.expected]
+        assert found.certain[0].led == "track"
+
+
+@pytest.mark.spec("016.3")
+def test_a_persons_word_stands_against_all_others_and_the_last_of_two_counts() -> None:
+    models = [entry(at=at) for at in range(20)]
+    hint = entry("Where is it?", by=user("other"), chosen="track")
+    by_ada = entry("where is it", right=("refund",), said_by=ADA, at=30)
+    found = read(*models, hint, by_ada)
+    assert told(found) == [("where is it", "refund", 1.0)]
+    assert found.hints == ()
+    assert found.certain[0].by_person
+    later = entry("WHERE  is it?!", right=("cancel",), said_by=BOB, at=40)
+    assert [each.right for each in read(*models, by_ada, later).certain] == ["cancel"]
+    assert [each.right for each in read(*models).certain] == ["track"], "taken back, it is as if it was never said"
+
+
+def test_a_request_counts_once_by_what_most_models_say() -> None:
+    found = read(entry(at=1), entry("Where is it?", at=2), entry(chosen="refund", at=3))
+    assert told(found) == [("where is it", "track", pytest.approx(TRUST["model"] * 2 / 3))]
+    assert len(found.certain[0].ids) == 2
+    assert [each.right for each in read(entry(at=1), entry(chosen="refund", at=2)).certain] == ["refund"], "the later"
+
+
+WITNESSES = {
+    "one key, once": ([user("a")], False),
+    "one key, a thousand times": ([user("a", str(number)) for number in range(1_000)], False),
+    "two keys": ([user("a"), user("b")], True),
+    "one conversation without a key": ([user("", "1")] * 2, False),
+    "two conversations without a key": ([user("", "1"), user("", "2")], True),
+    "no conversation and no key": ([user()] * 50, False),
+    "an agent and a user with one key": ([user("a"), Source(kind="agent", key="a", name="9")], False),
+}
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(("sources", "counts"), WITNESSES.values(), ids=WITNESSES.keys())
+def test_a_hint_needs_independent_witnesses_and_one_key_is_one(sources: list[Source], *, counts: bool) -> None:
+    said = [entry(by=RECALL, right=("track",), said_by=each, at=at) for at, each in enumerate(sources)]
+    found = read(*said)
+    assert found.certain == ()
+    assert len(found.hints) == len(sources)
+    kept = witnessed(found.hints, may_change=["cancel"])
+    assert [(each.right, each.witnesses) for each in kept] == ([("track", len(set(map(witness_of, sources))))] * counts)
+
+
+@pytest.mark.spec("016.3")
+def test_no_number_of_hints_leads_to_a_flow_that_may_change_something() -> None:
+    said = [entry(by=RECALL, right=("cancel",), said_by=user(f"key{number}")) for number in range(100)]
+    hints = read(*said).hints
+    assert witnessed(hints, may_change=["cancel"]) == ()
+    assert [each.right for each in witnessed(hints, may_change=[])] == ["cancel"]
+
+
+def test_requests_that_mean_the_same_are_witnesses_of_each_other() -> None:
+    hints = read(
+        entry("where is my parcel", by=user("a")),
+        entry("where's the parcel", by=user("b")),
+        entry("hello", by=user("c")),
+    ).hints
+    assert witnessed(hints, may_change=[]) == ()
+    kept = witnessed(hints, may_change=[], alike=[(0, 1), (0, 1), (2,)])
+    assert [each.request for each in kept] == ["where is my parcel", "where's the parcel"]
+
+
+def test_contradiction_is_of_what_was_chosen() -> None:
+    assert not is_contradicted(entry())
+    assert not is_contradicted(entry(right=("track",), said_by=ADA))
+    assert is_contradicted(entry(right=(), said_by=ADA))
+
+
+@pytest.mark.parametrize("text", ["Where is it?", "where  IS it", "\uff37here is it!", "where-is it"])
+def test_the_same_request_in_other_spelling(text: str) -> None:
+    assert same_request(text) == "where is it"
+
+
+def test_evidence_travels_as_data() -> None:
+    (found,) = read(entry(at=3.0)).certain
+    assert Evidence.from_dict(found.to_dict()) == found
