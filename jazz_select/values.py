@@ -14,7 +14,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from jazz_select.arguments import Constraint, Positive
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
-from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
+from jazz_select.stages import OwnAnswers, StageRecord, Thresholds, Usage, UserQuestion
 from jazz_select.text import nfc
 from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
@@ -254,6 +254,7 @@ class RecallResult(list[dict[str, Any]]):
         beyond: The names of the next candidates in order, if `sized` left them out.
         read: The candidates as values if the dicts were made from them, to save reading unchanged ones again.
         answers: Recall's confidences on the catalogue's own examples; None if unknown.
+        thresholds: How sure recall must be to decide alone, by what was learned from a log; None without one.
     """
 
     def __init__(
@@ -274,6 +275,7 @@ class RecallResult(list[dict[str, Any]]):
         self.beyond: tuple[str, ...] = ()
         self.read: tuple[Candidate, ...] = ()
         self.answers: OwnAnswers | None = None
+        self.thresholds: Thresholds | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, without `indexed` and `answers`, which may be as long as the catalogue."""

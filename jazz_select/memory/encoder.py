@@ -442,13 +442,15 @@ class Encoder:
             rows = [_called(embedder, partial(embedder.embed_query, text), [text], (embedder.dim,)) for text in texts]
         return [row if np.count_nonzero(row) else None for row in rows]  # three times as fast as `any`
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str], *, keeps: bool = False) -> Vectors:
         """Return one row per text: the vectors of all stages side by side. A process embeds no text twice.
+
+        `keeps` caches the vectors across processes, as those of a catalogue.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        return self._embedded(texts, None)
+        return self._embedded(texts, self._vectors if keeps else None)
 
     def _embedded(self, texts: Sequence[str], file: VectorFile | None) -> Vectors:
         def embed(stage: Embedder, new: Sequence[str]) -> Vectors:

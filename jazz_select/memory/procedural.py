@@ -20,8 +20,9 @@ from jazz_select.memory.recall import Retriever, nothing_indexed
 from jazz_select.memory.requests import RecallScope, check_texts
 from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.memory.text_vectors import VectorFile
+from jazz_select.outcomes.evidence import LogEvidence
 from jazz_select.ports import Capability, Embedder, FlowStore
-from jazz_select.stages import OwnAnswers
+from jazz_select.stages import OwnAnswers, Thresholds
 from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult, TopK
 
@@ -85,7 +86,10 @@ class AgentState:
     def size(self) -> int:
         """Approximate bytes in memory."""
         models = [each for each in (self.model, self.model.second) if each is not None]
-        arrays = (self.model.terms, *(each.transform for each in models))
+        arrays = (
+            self.model.terms,
+            *(each.transform for each in models),
+        )
         named = len(self.model.names) + len(self.model.usual.examples) + sum(len(each.usual.flows) for each in models)
         return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
@@ -478,7 +482,7 @@ class ProceduralMemory:
         flows = [{field: each.get(field, copy(empty)) for field, empty in _LISTED.items()} for each in readable]
         return sorted(flows, key=lambda flow: flow["flow_name"])
 
-    async def sync(
+    async def sync(  # noqa: PLR0913 - options with a name
         self,
         agent_id: str,
         flows: Iterable[Indexable | FlowCard],
@@ -486,6 +490,7 @@ class ProceduralMemory:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         cases: Sequence[tuple[str, str]] = (),
+        evidence: LogEvidence | None = None,
         allow_delete: bool = False,
     ) -> SyncReport:
         """Make these the agent's flows in the index, and fit recall to them.
@@ -493,7 +498,8 @@ class ProceduralMemory:
         A sync may be interrupted: each batch is atomic, flows that stay are never absent, and the next sync finishes.
         Unreadable entries of the agent are replaced or removed.
 
-        Options and errors are those of `jazz_select.sync_registry`, but `cases` name flows by id. For `allow_delete`,
+        Options and errors are those of `jazz_select.sync_registry`, but `cases` name flows by id, and `evidence` is
+        what `read_evidence` made of a log. For `allow_delete`,
         unreadable entries count as flows, unless they are replaced. A `DiskFullError` says that there is no room.
         """
         checked_agent(agent_id)
@@ -502,7 +508,13 @@ class ProceduralMemory:
         async with self._agents.writing(agent_id):
             try:
                 report = await self._writer.sync(
-                    agent_id, cards, dry_run=dry_run, progress=progress, cases=cases, allow_delete=allow_delete
+                    agent_id,
+                    cards,
+                    dry_run=dry_run,
+                    progress=progress,
+                    cases=cases,
+                    evidence=evidence,
+                    allow_delete=allow_delete,
                 )
             finally:
                 self._agents.forget(agent_id)
@@ -526,6 +538,16 @@ class ProceduralMemory:
         checked_agent(agent_id)
         model = (await self._state(agent_id)).model
         return model.answers, model.caveat
+
+    async def thresholds(self, agent_id: str) -> Thresholds | None:
+        """Return how sure recall must be to decide alone, by what a sync learned from a log; None without one.
+
+        Raises:
+            ConfigError: `agent_id` is not a name.
+            StoreError: The index cannot be read.
+        """
+        checked_agent(agent_id)
+        return (await self._state(agent_id)).model.thresholds
 
     async def _state(self, agent_id: str) -> AgentState:
         checked_agent(agent_id)

@@ -1,10 +1,10 @@
 """Recall: encode a request, search both arms, and fuse the hits into candidates with confidence."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import accumulate, chain, islice, zip_longest
 from math import isfinite
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.stored_points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, Logistic, RecallModel, Signals, best_first
+from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
 from jazz_select.memory.languages import is_in_another
 from jazz_select.memory.requests import (
     HOLLOW,
@@ -30,7 +30,7 @@ from jazz_select.memory.requests import (
     written_now,
 )
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
-from jazz_select.stages import listed_confidences
+from jazz_select.stages import Thresholds, listed_confidences
 from jazz_select.text import in_log
 from jazz_select.threads import give_way
 from jazz_select.values import AUTO, UNSIZED, Candidate, RecallResult
@@ -56,17 +56,14 @@ async def _fused(
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> RecallResult:
-    evidence = found[0]
-    each_scored = [each.scores(scope.rrf_k) for each in found]
-    scores = _own_scores(each_scored, asked)
-    if asked.widened:
-        nearest = max(evidence.legs.dense.values(), default=0.0)
-        clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
-        scores = _mixed(scores, each_scored[-1], clear)
-        if clear < EVEN:
-            evidence = found[-1]
+    scores, place = _scored(found, asked, scope.rrf_k)
+    evidence = found[place]
     whole_name, mentioned = _named(store, model, scope, asked.request)
     order = best_first(scores)
+    learned = _learned(store, model, scope, evidence, asked.vectors[place] if asked.vectors else None)
+    if learned is not None:
+        order = learned.ordered(order)
+        scores = {**dict.fromkeys(order, 0.0), **scores}
     if whole_name is not None:  # before all others, though recall may not have found it
         scores = {**scores, whole_name: max(scores.values(), default=0.0)}
         order = [whole_name, *(key for key in order if key != whole_name)]
@@ -77,7 +74,7 @@ async def _fused(
     offer = _offer(order, mentioned, parts, model=model, scope=scope, whole_name=whole_name)
     in_turn = chain(offer.keys, (key for key in order if key not in offer.keys))
     payloads, faults = await _readable(store, in_turn, evidence.legs.payloads, scope)
-    result = _result(payloads, offer, scores, evidence, model=model, is_auto=scope.top_k == AUTO)
+    result = _result(payloads, offer, scores, evidence, model=model, learned=learned)
     if faults:
         result.notes = (_passed_over([*faults.values()]),)
     elif not result and not scope.exclude:
@@ -87,6 +84,20 @@ async def _fused(
     return result
 
 
+def _scored(found: Sequence[Signals], asked: EncodedRequest, rrf_k: int) -> tuple[Mapping[Key, float], int]:
+    """Return the scores of a request, and the place of the text whose features are the request's own.
+
+    That is the request alone, or with its context if it says little by itself.
+    """
+    each_scored = [each.scores(rrf_k) for each in found]
+    scores = _own_scores(each_scored, asked)
+    if not asked.widened:
+        return scores, 0
+    nearest = max(found[0].legs.dense.values(), default=0.0)
+    clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
+    return _mixed(scores, each_scored[-1], clear), -1 if clear < EVEN else 0
+
+
 def _result(
     payloads: Mapping[Key, Mapping[str, Any]],
     offer: "_Offer",
@@ -94,27 +105,87 @@ def _result(
     evidence: Signals,
     *,
     model: RecallModel,
-    is_auto: bool,
+    learned: "_LearnedChances | None",
 ) -> RecallResult:
     """Return the readable flows of an offer; where some cannot be read, the next best ones take their places."""
     offered = [*payloads][: len(offer.keys)]
-    p_none = 0.0 if offer.whole_name in offered else _p_none(model, evidence)
+    p_none = model.p_none(evidence) if learned is None else learned.p_none
+    if offer.whole_name in offered:
+        p_none = 0.0
+
+    def listed(keys: Sequence[Key]) -> Sequence[float | None]:
+        if learned is not None:
+            return learned.listed(keys, whole_name=offer.whole_name)
+        if model.confidence is None:
+            return [1.0 if key == offer.whole_name else None for key in keys]
+        chances = [1.0 if key == offer.whole_name else evidence.chance(model.confidence, key) for key in keys]
+        return listed_confidences(chances, p_none=p_none)
+
     candidates = _candidates(
         {key: payloads[key] for key in offered},
         scores,
-        evidence,
+        evidence.legs,
         whole_name=offer.whole_name,
-        confidence=model.confidence,
-        p_none=p_none,
+        listed=listed,
+        is_ordered=learned is not None,
     )
     result = RecallResult(each.as_metadata() for each in candidates)
     result.read = candidates
-    if is_auto:
+    if offer.why:
         result.sized = f"{len(candidates)} of at most {MOST_SIZED}: {offer.why}"
         result.beyond = tuple(payloads[key].get("flow_name", "") for key in payloads if key not in offered)
     result.p_none = p_none
     result.caveat, result.answers = model.caveat, model.answers
+    if learned is not None:
+        result.caveat, result.thresholds = "", learned.thresholds
     return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LearnedChances:
+    """P(right) of flows by what was learned from a log together with recall: by store key, and of none."""
+
+    chances: Mapping[Key, float]
+    p_none: float
+    thresholds: Thresholds | None
+
+    def ordered(self, keys: Sequence[Key]) -> list[Key]:
+        """Return the likely flows, the likeliest first, and then all other keys in their order."""
+        likely = [key for key, chance in self.chances.items() if chance >= _UNLIKELY]
+        known = frozenset(likely)
+        likely.sort(key=self.chances.__getitem__, reverse=True)
+        return [*likely, *(key for key in keys if key not in known)]
+
+    def listed(self, keys: Sequence[Key], *, whole_name: Key | None) -> list[float]:
+        """Return the confidences of candidates in this order, descending."""
+        if whole_name in keys:
+            return [float(key == whole_name) for key in keys]
+        return [*accumulate((self.chances.get(key, 0.0) for key in keys), min)]
+
+
+_UNLIKELY = 0.001
+"""Below this P(right), what was learned says nothing of the order."""
+
+
+def _learned(
+    store: FlowStore, model: RecallModel, scope: RecallScope, signals: Signals, vector: Vectors | None
+) -> _LearnedChances | None:
+    """Return what the evidence of a log says of a request; None without a log, or without a vector."""
+    if model.evidence is None or vector is None:
+        return None
+    recalled = {model.ids[key]: chance for key, chance in model.chances(signals).items() if key in model.ids}
+    chances, p_none = model.evidence.chances(vector, recalled)
+    excluded = frozenset(scope.exclude)
+    flows = model.flows or frozenset()
+    return _LearnedChances(
+        chances={
+            store.key(scope.agent_id, flow): chance
+            for flow, chance in chances.items()
+            if chance >= _UNLIKELY and flow in flows and flow not in excluded
+        },
+        p_none=p_none,
+        thresholds=model.thresholds,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,23 +312,17 @@ def _passed_over(faults: Sequence[str]) -> str:
     )
 
 
-def _p_none(model: RecallModel, evidence: Signals) -> float | None:
-    if model.scope is None:
-        return None
-    return 1 - model.scope(evidence.scope()) if evidence.legs.dense or evidence.legs.bm25 else 1.0
-
-
 def _candidates(
     payloads: Mapping[Key, Mapping[str, Any]],
     scores: Mapping[Key, float],
-    evidence: Signals,
+    legs: Legs,
     *,
     whole_name: Key | None,
-    confidence: Logistic | None,
-    p_none: float | None,
+    listed: Callable[[Sequence[Key]], Sequence[float | None]],
+    is_ordered: bool,
 ) -> tuple[Candidate, ...]:
-    """Return the candidates, best first; ties go by the author's priority."""
-    arms = {"dense": evidence.legs.dense, "bm25": evidence.legs.bm25}
+    """Return the candidates, best first; unless `is_ordered`, ties go by the author's priority."""
+    arms = {"dense": legs.dense, "bm25": legs.bm25}
     ranked = {arm: [*found] for arm, found in arms.items()}
 
     def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
@@ -279,14 +344,9 @@ def _candidates(
         )
 
     stated = [payload.get("priority", ()) for payload in payloads.values()]
-    in_place = [*payloads] if all(each == stated[0] for each in stated) else sorted(payloads, key=place)
-    sure: Sequence[float | None]
-    if confidence is None:
-        sure = [1.0 if key == whole_name else None for key in in_place]
-    else:
-        chances = [1.0 if key == whole_name else evidence.chance(confidence, key) for key in in_place]
-        sure = listed_confidences(chances, p_none=p_none)
-    return tuple(made(key, payloads[key], own) for key, own in zip(in_place, sure, strict=True))
+    is_in_place = is_ordered or all(each == stated[0] for each in stated)
+    in_place = [*payloads] if is_in_place else sorted(payloads, key=place)
+    return tuple(made(key, payloads[key], own) for key, own in zip(in_place, listed(in_place), strict=True))
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -451,7 +511,13 @@ class Retriever:
         asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in requests]
         vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
-        queries = [[self._query(text, next(pending), scope, model, stage) for text in each.texts] for each in asked]
+        own = [[next(pending) for _ in each.texts] for each in asked]
+        queries = [
+            [self._query(text, vector, scope, model, stage) for text, vector in zip(each.texts, rows, strict=True)]
+            for each, rows in zip(asked, own, strict=True)
+        ]
+        if model.evidence is not None:
+            asked = [replace(each, vectors=tuple(rows)) for each, rows in zip(asked, own, strict=True)]
         asked = [
             replace(each, hollow=self._hollowness(group[0], stage)) if each.widened else each
             for each, group in zip(asked, queries, strict=True)

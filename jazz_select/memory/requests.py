@@ -252,6 +252,8 @@ class EncodedRequest:
     hollow: float = 0.0
     """Similarity to `HOLLOW` of a request with context."""
     notes: tuple[str, ...] = ()
+    vectors: tuple[Vectors | None, ...] = ()
+    """The vector of each of `texts` as the embedder gives it, if something was learned from a log."""
 
     @classmethod
     def of(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":

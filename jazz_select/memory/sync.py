@@ -1,20 +1,22 @@
 """Syncs: a plan of what is created, updated and deleted, and the writer that applies it and fits recall."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError, SyncIncompleteError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
-from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, shuffled
+from jazz_select.memory.fit.fitting import catalogue_digest, evidence_digest, fit_stages, learned_model, shuffled
 from jazz_select.memory.fit.model import RecallModel
+from jazz_select.outcomes.evidence import LEAST, NONE, Evidence, Hint, LogEvidence, witnessed
 from jazz_select.ports import FlowStore, Key, Vectors
-from jazz_select.text import one_line, some_of
+from jazz_select.text import counted, one_line, some_of
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
@@ -177,7 +179,7 @@ class IndexWriter:
         outdated = replace(model, digest="", names=names, flows=flows, terms=None, usual=usual)
         await self._store.write_note(agent_id, outdated.as_note())
 
-    async def sync(
+    async def sync(  # noqa: PLR0913 - options with a name
         self,
         agent_id: str,
         cards: Mapping[str, FlowCard],
@@ -185,6 +187,7 @@ class IndexWriter:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         cases: Cases = (),
+        evidence: LogEvidence | None = None,
         allow_delete: bool = False,
     ) -> SyncReport:
         """Plan, apply and fit, in this order: an interrupted sync is finished by the next one."""
@@ -201,16 +204,25 @@ class IndexWriter:
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
         notes: tuple[str, ...] = (*indexed.notes(overwritten), *(() if cases else await self._labels_missing(agent_id)))
+        if evidence is None:
+            notes += await self._evidence_missing(agent_id)
         if not dry_run:
             order = shuffled(cards.values())
             chosen = order[: SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE]
-            broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-            await self._store.delete(agent_id, broken)
-            fit = partial(self._fit, agent_id, chosen, digest=catalogue_digest(wanted, cases), cases=cases, cards=order)
+            await self._store.delete(agent_id, [key for key in indexed.broken if key not in overwritten])
+            lesson = _Lesson(
+                cards=order,
+                sample=chosen,
+                cases=cases,
+                digest=catalogue_digest(wanted, cases),
+                seen=await self._seen(evidence, order),
+            )
+            fit = partial(self._fit, agent_id, lesson)
             await fit(made)
+            notes += () if evidence is None else (lesson.seen.note,)
             if self._store.shared and not plan.is_empty:
                 again = await self._complete(agent_id, cards, wanted, fit)
                 plan = replace(
@@ -288,6 +300,31 @@ class IndexWriter:
         what = "confidence is learned from the examples alone again"
         return (f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew",)
 
+    async def _evidence_missing(self, agent_id: str) -> tuple[str, ...]:
+        """Return a note if an earlier sync learned from a log and this one has none."""
+        learned = RecallModel.from_note(await self._store.read_note(agent_id)).evidence
+        if learned is None:
+            return ()
+        were = counted(learned.agreement.requests, "logged request")
+        return (f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew",)
+
+    async def _seen(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
+        """Return what is learned from a log: what counts by itself, and hints with enough witnesses."""
+        if evidence is None or not any(card.examples for card in cards):
+            return _Seen()
+        names = {NONE, *(card.name for card in cards)}
+        hints = [each for each in evidence.hints if each.right in names]
+        embed = partial(self._encoder.embed, keeps=True)
+        alike = await in_thread(lambda: _alike(hints, embed([indexable(each.request) for each in hints])))
+        kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
+        labelled = [each for each in kept if each.right in names]
+        if len(labelled) < LEAST:
+            return _Seen(too_few=len(labelled))
+        found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
+        found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
+        vectors = await in_thread(embed, [indexable(each.request) for each in found])
+        return _Seen(evidence=tuple(found), vectors=vectors)
+
     async def _apply(
         self,
         agent_id: str,
@@ -310,33 +347,49 @@ class IndexWriter:
         await self._store.delete(agent_id, [self._store.key(agent_id, each) for each in plan.delete])
         return made
 
-    async def _fit(
-        self,
-        agent_id: str,
-        chosen: Sequence[FlowCard],
-        made: Mapping[str, Vectors],
-        *,
-        digest: str,
-        cases: Cases,
-        cards: Sequence[FlowCard],
-    ) -> None:
+    async def _fit(self, agent_id: str, lesson: "_Lesson", made: Mapping[str, Vectors]) -> None:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
-        flows = frozenset(card.id for card in cards)
-        if noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
+        mark = evidence_digest(lesson.digest, lesson.seen.evidence) if lesson.seen.evidence else ""
+        flows = frozenset(card.id for card in lesson.cards)
+        is_fitted = noted.terms is not None and (noted.digest, noted.flows) == (lesson.digest, flows)
+        if is_fitted and noted.learned_from == mark:
             return
-        if not chosen and note is None:
+        if not lesson.sample and note is None:
             return
+        fitted = noted if is_fitted else await self._fitted_anew(lesson, made)
+        fitted = await self._with_evidence(fitted, lesson.cards, lesson.seen)
+        await self._store.write_note(agent_id, replace(fitted, learned_from=mark).as_note())
+
+    async def _fitted_anew(self, lesson: "_Lesson", made: Mapping[str, Vectors]) -> RecallModel:
+        cards, cases = lesson.cards, lesson.cases
         terms = await in_thread(lambda: TermCounts.of(map(self._encoder.lexical.terms, cards)))
-        key = (str(self._encoder.layout), digest)
+        key = (str(self._encoder.layout), lesson.digest)
         model = _RECENT_FITS.get(key)
         if model is None:
-            rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
-            model = _RECENT_FITS[key] = await in_thread(self._fitted, cards, rows, digest, cases, terms)
+            rest = [card for card in lesson.sample if card.id not in made]
+            rows = {**made, **await in_thread(self._encoder.rows, rest)}
+            model = _RECENT_FITS[key] = await in_thread(self._fitted, cards, rows, lesson.digest, cases, terms)
             for oldest in [*_RECENT_FITS][:-_MOST_FITS]:
                 _RECENT_FITS.pop(oldest, None)
-        fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
-        await self._store.write_note(agent_id, fitted.as_note())
+        return replace(model, flows=frozenset(card.id for card in cards), terms=terms, labelled=len(cases))
+
+    async def _with_evidence(self, model: RecallModel, cards: Sequence[FlowCard], seen: "_Seen") -> RecallModel:
+        """Return the model of a catalogue with what a log teaches each of its stages; without, if that is nothing."""
+        second = model.second
+        if not seen.evidence:
+            return replace(model, evidence=None, second=None if second is None else replace(second, evidence=None))
+        encoder = self._encoder
+
+        def learn(stage: int, fitted: RecallModel) -> RecallModel:
+            rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
+            vectors = encoder.of_stage(stage, seen.vectors)
+            with threadpool_limits(1, user_api="blas"):
+                return learned_model(fitted, cards, rows, encoder.lexical, seen.evidence, vectors)
+
+        if second is not None:
+            second = await in_thread(learn, 1, replace(second, terms=model.terms))
+        return replace(await in_thread(learn, 0, model), second=second)
 
     def _fitted(
         self,
@@ -360,6 +413,64 @@ class IndexWriter:
             return fit_stages(cards, stages, encoder.lexical, digest=digest, terms=terms)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a sync learns from a log, oldest first, with vectors; `too_few` is their number if it is nothing."""
+
+    evidence: tuple[Evidence, ...] = ()
+    vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    too_few: int = 0
+
+    @property
+    def note(self) -> str:
+        """What was learned, in words."""
+        if not self.evidence:
+            return f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
+        kinds = Counter(each.source.kind for each in self.evidence if each.trust)
+        by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
+        hinted = labelled - by_persons - by_models
+        told = f"learned from {counted(labelled, 'logged request')}: models chose for {by_models}"
+        return f"{told}, persons corrected {by_persons}, several witnesses agreed on {hinted}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lesson:
+    """What recall is fitted to.
+
+    Attributes:
+        cards: All flows of the catalogue, shuffled.
+        sample: Those that recall is fitted to.
+        cases: Labelled requests.
+        digest: A digest of flows and labelled requests.
+        seen: What is learned from a log.
+    """
+
+    cards: Sequence[FlowCard]
+    sample: Sequence[FlowCard]
+    cases: Cases
+    digest: str
+    seen: _Seen
+
+
+def _alike(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
+    """Return for each hint the places of those for the same flow whose requests are near it, itself among them."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, each in enumerate(hints):
+        places[each.right].append(place)
+    found: list[list[int]] = [[] for _ in hints]
+    for own in places.values():
+        rows = vectors[own]
+        for start in range(0, len(own), _BLOCK):
+            cosines = rows[start : start + _BLOCK] @ rows.T
+            for place, near in zip(own[start : start + _BLOCK], cosines >= _NEAR, strict=True):
+                found[place] = [place, *(own[each] for each in np.flatnonzero(near) if own[each] != place)]
+    return found
+
+
+_NEAR, _BLOCK = 0.8, 1_000
+"""Cosine from which two requests mean the same, for witnesses; and how many are compared at once."""
+_MOST_SEEN = 10_000
+"""Most logged requests that are learned from: those that persons spoke of, and the newest others."""
 _MOST_FITS = 8
 _RECENT_FITS: dict[tuple[str, str], RecallModel] = {}
 """The last models of this process, by layout and digest of the catalogue: other agents and indexes with the same flows

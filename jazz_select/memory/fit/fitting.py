@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from jazz_select.memory.encoder import Lexical, TermCounts, folded_names
+from jazz_select.memory.fit.evidence import Observations, fit_evidence
 from jazz_select.memory.fit.floor import with_floor
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Lessons
 from jazz_select.memory.fit.model import (
@@ -26,8 +27,9 @@ from jazz_select.memory.fit.model import (
     soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
+from jazz_select.outcomes.evidence import NONE, Evidence
 from jazz_select.ports import Legs, Vectors
-from jazz_select.values import FlowCard
+from jazz_select.values import FlowCard, flow_id
 
 MAX_ASKED = 1_000
 MIN_FLOWS, MIN_ASKED = 8, 40
@@ -334,3 +336,52 @@ def _answers(fitted: Fitted) -> Matrix | None:
             answer = (top == one.flow, asked(features), model.confidence(features))
         answers.append(answer)
     return np.array(answers, dtype=float)
+
+
+_FIT_EVIDENCE = "head and recall, predicted before they learn"
+"""Part of the digest of evidence: a new value makes the next sync learn from every log again."""
+
+
+def evidence_digest(catalogue: str, seen: Sequence[Evidence]) -> str:
+    """Return a digest of a catalogue's digest and of what is learned beside it."""
+    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.led}" for each in seen)
+    text = "\x1f".join((_FIT_EVIDENCE, catalogue, *told))
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+
+
+def learned_model(
+    model: RecallModel,
+    cards: Sequence[FlowCard],
+    rows: Mapping[str, Vectors],
+    lexical: Lexical,
+    seen: Sequence[Evidence],
+    vectors: Vectors,
+) -> RecallModel:
+    """Return a catalogue's model with what logged requests teach, oldest first.
+
+    Args:
+        model: The model of the catalogue, with its term counts.
+        cards: All its flows.
+        rows: The vectors of each flow's `dense_texts` by flow id, shape (texts, dim).
+        lexical: The settings of BM25.
+        seen: The requests.
+        vectors: Their vectors, shape (requests, dim).
+    """
+    catalogue = LeaveOneOut(cards, rows, lexical, terms=model.terms)
+    places = {card.id: place for place, card in enumerate(cards)}
+    fitted = replace(model, usual=model.usual.by_key(places.__getitem__))
+    recalled: list[Mapping[str, float]] = []
+    for each, vector in zip(seen, vectors, strict=True):
+        one = catalogue.ask(each.request, vector, 0, model.transform)
+        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, fitted.usual)
+        recalled.append({cards[int(key)].id: chance for key, chance in fitted.chances(signals).items()})
+    observed = Observations(
+        vectors=vectors,
+        labels=[flow_id(each.right) if each.right else NONE for each in seen],
+        trust=np.array([each.trust for each in seen]),
+        by_person=[each.by_person for each in seen],
+        led=[flow_id(each.led) if each.led else "" for each in seen],
+    )
+    shown = [card.id for card in cards for _ in rows[card.id]]
+    evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)
+    return replace(model, evidence=evidence)

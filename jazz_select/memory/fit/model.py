@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.memory.encoder import PackedArray, TermCounts, shown
+from jazz_select.memory.fit.evidence import ASK_AGAIN, EvidenceModel
 from jazz_select.ports import Key, Legs, Vectors
-from jazz_select.stages import OwnAnswers
+from jazz_select.stages import OwnAnswers, Thresholds, listed_confidences
 from jazz_select.travel import value_of
 
 _LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
@@ -54,8 +55,12 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
 _VERSION = 6
 _OF_CANDIDATE, _OF_SCOPE = 7, 6
 """Number of features of a candidate, and of the scope."""
-_MADE = "name_lengths"
-"""The field of a `RecallModel` that is made when it is read, and not stored."""
+_MADE = frozenset({"name_lengths", "ids", "thresholds"})
+"""The fields of a `RecallModel` that are made when it is read, and not stored."""
+_OF_A_LOG = frozenset({"evidence", "learned_from"})
+"""The fields that are learned from a log; they are stored beside the others."""
+_OF_A_NOTE = ("learned_from", "evidence", "second_evidence")
+"""What a note has beside the model's fields if something was learned from a log. A note without it is as before."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
@@ -312,6 +317,9 @@ class RecallModel:
         second: Model of a cascade's second embedder.
         sure: P(the first candidate is right, if some flow is) from which on the second embedder is not asked; None if
             it always is.
+        evidence: What was learned from logged requests; None without a log, or with too few.
+        learned_from: A digest of those requests and of the catalogue.
+        ids: Flow ids by store key, and `thresholds` of the evidence; made by `by_key` if there is evidence, not stored.
     """
 
     digest: str = ""
@@ -329,6 +337,10 @@ class RecallModel:
     labelled: _Count = 0
     second: "RecallModel | None" = None
     sure: _Chance | None = None
+    evidence: EvidenceModel | None = None
+    learned_from: str = ""
+    ids: Mapping[Key, str] = field(default_factory=dict[Key, str], compare=False, repr=False)
+    thresholds: Thresholds | None = field(default=None, compare=False, repr=False)
     name_lengths: Mapping[str, tuple[int, ...]] = field(
         default_factory=dict[str, tuple[int, ...]], compare=False, repr=False
     )
@@ -344,16 +356,47 @@ class RecallModel:
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
         """Return the model with the usual cosines by store key, and the lengths of its names."""
         second = None if self.second is None else self.second.by_key(key)
-        return replace(self, usual=self.usual.by_key(key), second=second, name_lengths=name_lengths(self.names))
+        lengths = name_lengths(self.names)
+        made = replace(self, usual=self.usual.by_key(key), second=second, name_lengths=lengths)
+        if (evidence := self.evidence) is None:
+            return made
+        thresholds = Thresholds(
+            confidences=evidence.sure,
+            errors=evidence.errors,
+            requests=evidence.agreement.requests,
+            ask_again=ASK_AGAIN,
+        )
+        return replace(made, ids={key(flow): flow for flow in self.flows or ()}, thresholds=thresholds)
+
+    def p_none(self, signals: Signals) -> float | None:
+        """Return P(no flow is right), by recall alone; None if unknown."""
+        if self.scope is None:
+            return None
+        return 1 - self.scope(signals.scope()) if signals.legs.dense or signals.legs.bm25 else 1.0
+
+    def chances(self, signals: Signals) -> dict[Key, float]:
+        """Return P(right) of the best candidates by recall alone, "none" included; empty if unknown."""
+        if self.confidence is None:
+            return {}
+        best = signals.best(MOST_SIZED)
+        listed = listed_confidences([signals.chance(self.confidence, key) for key in best], p_none=self.p_none(signals))
+        return dict(zip(best, listed, strict=True))
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
         second = None if self.second is None else replace(self.second, digest="", names={}, flows=None, terms=None)
         made = {"keyed", "keyed_lengths"}
-        unnoted: Any = {"usual": made, "answers": {"_found"}, _MADE: True}
+        unnoted: Any = {"usual": made, "answers": {"_found"}, **dict.fromkeys(_MADE, True)}
+        unnoted |= dict.fromkeys(_OF_A_LOG, True)
         shared: Any = {"second": {**unnoted, "usual": made | {"examples"}}}
         own = adapter_of(RecallModel).dump_python(replace(self, second=second), mode="json", exclude=unnoted | shared)
-        return {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
+        note = {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
+        if self.evidence is None:
+            return note
+        learned: dict[str, Any] = {"learned_from": self.learned_from, "evidence": self.evidence.as_note()}
+        if self.second is not None and self.second.evidence is not None:
+            learned["second_evidence"] = self.second.evidence.as_note()
+        return {**note, **learned}
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
@@ -363,20 +406,33 @@ class RecallModel:
         """
         if note is None:
             return cls()
+        learned = {name: note[name] for name in _OF_A_NOTE if name in note}
+        note = {name: value for name, value in note.items() if name not in learned}
         try:
-            noted = {*cls.__slots__} - {_MADE}
+            noted = {*cls.__slots__} - _MADE - _OF_A_LOG
             _must(note["version"] == _VERSION and {*note} == {"version", *noted}, "version")
-            model = value_of(cls, note)._checked(*dims)  # noqa: SLF001 - one of this class
+            model = value_of(cls, note)._checked(*dims)._with_learned(learned, *dims)  # noqa: SLF001 - one of this class
             if model.second is None:
                 return model
             _must({*note["second"]} == noted and model.second.second is None, "second")
             second = model.second._checked(*dims[1:])  # noqa: SLF001
             usual = replace(second.usual, examples=model.usual.examples)
-            second = replace(second, names=model.names, flows=model.flows, terms=model.terms, usual=usual)
+            evidence = _evidence_in(learned.get("second_evidence"), dims[1:])
+            second = replace(
+                second, names=model.names, flows=model.flows, terms=model.terms, usual=usual, evidence=evidence
+            )
             return replace(model, second=second)
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the note of a sync cannot be read", error)
             return cls(caveat=UNREAD)
+
+    def _with_learned(self, learned: Mapping[str, object], *dims: int) -> "RecallModel":
+        """Return the model with what a note says of a log; without it, if that cannot be read."""
+        mark = learned.get("learned_from")
+        evidence = _evidence_in(learned.get("evidence"), dims)
+        if evidence is None or not isinstance(mark, str):
+            return self
+        return replace(self, evidence=evidence, learned_from=mark)
 
     def _checked(self, dim: int | None = None, *_: int) -> "RecallModel":
         """Return the model with its transform as a matrix; raise ValueError if its parts do not fit together."""
@@ -400,6 +456,10 @@ def name_lengths(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
     for name in names:
         found[name.partition(" ")[0]].add(len(name.split()))
     return {first: tuple(sorted(lengths, reverse=True)) for first, lengths in found.items()}
+
+
+def _evidence_in(note: object, dims: Sequence[int]) -> EvidenceModel | None:
+    return EvidenceModel.from_note(note, dim=next(iter(dims), None))
 
 
 def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
