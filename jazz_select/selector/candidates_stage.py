@@ -18,7 +18,7 @@ from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.calibration import Line
 from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
-from jazz_select.stages import OwnAnswers, UserQuestion, listed_confidences
+from jazz_select.stages import OwnAnswers, Thresholds, UserQuestion, listed_confidences
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log, some_of
 from jazz_select.threads import run_with_timeout
@@ -89,6 +89,12 @@ class Request:
         return () if self.situation is None else tuple(self.situation.done)
 
     @property
+    def opens(self) -> bool:
+        """Whether it opens a conversation, so that its text is all that was asked."""
+        situation = self.situation
+        return not self.summaries and (situation is None or not (situation.said or self.goes_on))
+
+    @property
     def ways(self) -> tuple["Request", ...]:
         """The requests that recall looks for: this one; in a conversation, also it alone and with the last question.
 
@@ -143,6 +149,8 @@ class CandidateSet:
     """Why the first one was not enough."""
     answers: OwnAnswers | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
+    thresholds: Thresholds | None = None
+    """How sure recall must be to decide alone, by what was learned from a log."""
 
     @property
     def confidence(self) -> float | None:
@@ -233,6 +241,7 @@ def usable_candidates(
         reread=getattr(found, "reread", False),
         why_reread=getattr(found, "why", ""),
         answers=getattr(found, "answers", None),
+        thresholds=getattr(found, "thresholds", None),
     )
 
 

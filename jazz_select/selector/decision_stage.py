@@ -47,6 +47,7 @@ _ASKED: Final = (
 )
 _NONE: Final = "None of the others fits: the request meets no condition, or asks for something else."
 _SUMMARIES: Final = 20
+_AUDIT: Final = "the chat model audits what recall was sure of"
 _SHARE: Final = 0.25
 """Share of a selection's time for the decision model; later stages need the rest."""
 
@@ -174,8 +175,8 @@ class DecisionStage:
         request, candidates = case.request, self._live(case)
         if request.goes_on:
             return self._handed_on("a conversation is under way")
-        if case.is_for_chat:
-            return self._handed_on(SEVERAL)
+        if case.is_for_chat or (case.is_audit and case.chat is not None):
+            return self._handed_on(SEVERAL if case.is_for_chat else _AUDIT)
         if request.blank or not candidates:
             return self._handed_on("there is nothing to decide")
         if not any(self._may_begin(case, each.flow_id) for each in candidates):

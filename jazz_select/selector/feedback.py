@@ -1,23 +1,29 @@
 """Records a selector's selections and feedback on them in a log of outcomes."""
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Annotated
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.outcomes.audit import Audit, audit_of, is_audited
 from jazz_select.outcomes.callers import current_caller
 from jazz_select.outcomes.log import OutcomeLog
-from jazz_select.selector.candidates_stage import Request
+from jazz_select.selector.candidates_stage import CandidateSet, Request
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.text import as_text, near, nfc
+from jazz_select.selector.stage import AuditedEntry
+from jazz_select.text import as_text, in_log, near, nfc
 from jazz_select.threads import in_thread
-from jazz_select.values import Source
+from jazz_select.values import Reason, Source
 
 _LONGEST = 80
+_MOST_UNMEASURED = 10
+"""Answers that agree with recall, where a raised threshold has all asked, until the promise is measured again."""
+_log = logging.getLogger(__name__)
 
 
 class Outcomes:
@@ -29,26 +35,80 @@ class Outcomes:
         log: Annotated[OutcomeLog | str | PathLike[str], Constraint("an OutcomeLog, the path of its file, or None")],
         agent_id: str,
         registry: Mapping[str, BaseFlow],
+        *,
+        promise: Callable[[BaseFlow | None], float | None],
+        audit_share: float,
     ) -> None:
-        """Take a log, or open the file at a path; the selector closes a log that it opened."""
+        """Take a log, or open the file at a path; the selector closes a log that it opened.
+
+        `promise` is the error budget of a flow, or of all where it is None; `audit_share` that of `ModelOptions`.
+        """
         self._owned = not isinstance(log, OutcomeLog)
         self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)
         self._agent_id = agent_id
         self._registry = registry
+        self._promise, self._audit_share = promise, audit_share
+        self._unmeasured = 0
+        self.audit: Audit | None = None
+        """What was measured of the promise; None before recall was first taught by a log."""
 
     async def close(self) -> None:
         """Close the log if the selector opened it."""
         if self._owned:
             await in_thread(self.log.close)
 
-    def noted(self, request: Request, result: FlowSelectionResult) -> FlowSelectionResult:
+    async def begin(self, request: Request, narrowed: CandidateSet) -> AuditedEntry:
+        """Return the entry that a request will have, and what the audit demands of it."""
+        entry, first = self.log.new_id(), next(iter(narrowed.candidates), None)
+        if narrowed.thresholds is None or first is None:
+            return AuditedEntry(id=entry)
+        if self.audit is None:
+            await self._measure()
+        raised = 0.0 if self.audit is None else self.audit.threshold(first.flow_name)
+        is_sampled = is_audited(request.query, entry, self._audit_share)
+        return AuditedEntry(id=entry, is_sampled=is_sampled, raised=raised)
+
+    async def end(self, result: FlowSelectionResult, *, is_sure: bool) -> None:
+        """Measure the promise again after each audit; less often where all is asked, and models agree."""
+        decision = result.decision
+        if not is_sure or decision.reason is Reason.CONFIDENT:
+            return
+        self._unmeasured += 1
+        first = next(iter(decision.candidates), None)
+        is_agreed = first is not None and decision.chosen_ids == (first.flow_id,)
+        is_closed = first is not None and self.audit is not None and self.audit.threshold(first.flow_name) > 0
+        if not (is_agreed and is_closed) or self._unmeasured >= _MOST_UNMEASURED:
+            await self._measure()
+
+    async def _measure(self) -> None:
+        """Measure the promise in the log, and keep the moves of thresholds that follow. A log that fails is told of."""
+        flows = {flow.name: flow for flow in self._registry.values()}
+        self._unmeasured = 0
+        try:
+            promise = partial(self._promised, flows)
+            self.audit, due = await in_thread(partial(audit_of, self.log, self._agent_id, promise, keeps=True))
+        except OutcomeLogError as error:
+            _log.warning("error=<%s> | the promise could not be measured", in_log(error))
+            return
+        for each in due:
+            of = f"for {each.flow}" if each.flow else "for all flows"
+            _log.warning("agent=<%s> | threshold %s %s: %s", self._agent_id, each.kind, in_log(of), in_log(each.why))
+
+    def _promised(self, flows: Mapping[str, BaseFlow], name: str) -> float | None:
+        return self._promise(flows.get(name))
+
+    def noted(
+        self, request: Request, result: FlowSelectionResult, *, is_sure: bool = False, entry: str = ""
+    ) -> FlowSelectionResult:
         """Record a result, and return it with the id of its entry."""
         entry = self.log.record(
             request.query,
             result.decision,
             agent_id=self._agent_id,
             chosen=result.names,
-            alone=not request.summaries and request.situation is None,
+            alone=request.opens,
+            sure=is_sure,
+            entry=entry,
         )
         return replace(result, logged=entry)
 
@@ -74,6 +134,8 @@ class Outcomes:
                 "`logged`; of what another one selected, tell that one"
             )
         await in_thread(partial(self.log.correct, entry, names, note=note, source=source))
+        if self.audit is not None and source is not None and source.kind == "person":
+            await self._measure()
 
     def _may_correct(self, entry: str) -> bool:
         found, caller = self.log.get(entry), current_caller()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.calibration import fit_line
 from jazz_select.selector.policy import Policy
-from jazz_select.stages import SHARED, OwnAnswers
+from jazz_select.stages import SHARED, OwnAnswers, Thresholds
 from jazz_select.text import counted, some_of
 from jazz_select.travel import JsonData
 from jazz_select.values import Reason
@@ -87,6 +87,7 @@ class Forecast(JsonData):
         calibrated_share: The share after a calibration to these; None if it would not be larger.
         measured: What was decided alone of labelled requests; None if none were asked.
         logged: What was decided alone in the log of outcomes; None without one.
+        learned_from: Number of logged requests that a sync learned from; 0 if it knows the examples alone.
         caveat: Why nothing is known; empty if it is known.
     """
 
@@ -100,6 +101,7 @@ class Forecast(JsonData):
     calibrated_share: float | None = None
     measured: DecidedAlone | None = None
     logged: DecidedAlone | None = None
+    learned_from: int = 0
     caveat: str = ""
 
     def told(self) -> dict[str, Any]:
@@ -125,7 +127,8 @@ class Forecast(JsonData):
         if not self.share_alone:
             return f"{known}; about all else this catalogue always asks: within {budget} recall decides nothing alone"
         error = "" if self.expected_error is None else f", {self.expected_error:.1%} of them wrongly,"
-        share = f"{self.share_alone:.1%} alone{error} within {budget}"
+        by = f", by {counted(self.learned_from, 'logged request')}" if self.learned_from else ""
+        share = f"{self.share_alone:.1%} alone{error} within {budget}{by}"
         return f"{known}; of other requests recall is expected to decide {share}"
 
     def _what_raises_it(self) -> str:
@@ -155,6 +158,7 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     evidence: Sequence[Evidence] = (),
     measured: DecidedAlone | None = None,
     logged: LoggedAlone | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Forecast:
     """Return what a policy lets recall decide alone.
 
@@ -167,30 +171,33 @@ def forecast(  # noqa: PLR0913 - what is known, by name
         evidence: Labelled requests, as recall answered them.
         measured: What was decided alone of labelled requests.
         logged: What `logged_alone` found in the log.
+        thresholds: What a sync learned from a log, which stands before what examples say; None without one.
     """
     log = logged or LoggedAlone()
     known = (*evidence, *log.evidence)
     told = Forecast(
         max_error=policy.max_error, labelled=len(known), measured=measured, logged=log.counts, caveat=caveat
     )
-    if answers is None or not answers.confidences:
+    by = answers if thresholds is None else thresholds
+    if by is None or not by.confidences:
         return told if policy.max_error is None else replace(told, thin_flows=_thin(flows))
     part = SHARED if shares_budget else 1.0
     budget = (policy.max_error or 0.0) * part
-    share = answers.share_alone(budget)
+    share = by.share_alone(budget)
     for wider in _WIDER:
-        reached = answers.share_alone(wider * part)
+        reached = by.share_alone(wider * part)
         if wider * part > budget and reached >= share + _WORTH_TELLING:
             told = replace(told, wider_budget=wider, wider_share=reached)
             break
     if policy.max_error is None:
         return told
-    limit = answers.threshold(budget)
-    calibrated = _calibrated_share(answers, budget, known)
+    limit = by.threshold(budget)
+    calibrated = _calibrated_share(answers, budget, known) if thresholds is None and answers is not None else 0.0
     return replace(
         told,
         share_alone=share,
-        expected_error=answers.expected_error(limit) if share else None,
+        expected_error=by.expected_error(limit) if share else None,
+        learned_from=0 if thresholds is None else thresholds.requests,
         thin_flows=_thin(flows),
         calibrated_share=calibrated if calibrated >= share + _GAIN else None,
     )

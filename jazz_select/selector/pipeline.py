@@ -26,7 +26,7 @@ from jazz_select.selector.decision_stage import DecisionStage
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.recall_stage import RecallStage
 from jazz_select.selector.selector_options import ModelOptions
-from jazz_select.selector.stage import Case, Choice, Stage, first_may_begin
+from jazz_select.selector.stage import AuditedEntry, Case, Choice, Stage, Verdict, first_may_begin
 from jazz_select.selector.user_stage import UserStage
 from jazz_select.stages import StageName, StageRecord
 from jazz_select.text import in_log
@@ -65,14 +65,14 @@ class Pipeline:
         if decider is not None:
             self._decision = DecisionStage(client=decider, flows=flows, policy=policy, calibration=calibration)
         self.user = UserStage(flows=flows, policy=policy)
-        chat_stage = ChatStage(flows=flows, policy=policy, options=options, decider=self._decision)
+        chat_stage = self._chat_stage = ChatStage(flows=flows, policy=policy, options=options, decider=self._decision)
         models = [self._decision] if self._decision is not None else []
         self._stages: Sequence[Stage] = (self._recall, *models, chat_stage, self.user)
         self._models: Sequence[Stage] = (*models, chat_stage)
 
     def calibrated(self, narrowed: CandidateSet) -> CandidateSet:
-        """Return the candidates with calibrated confidences."""
-        return narrowed.calibrated(self._recall.calibration.recall)
+        """Return the candidates with calibrated confidences; what was learned from a log is calibrated already."""
+        return narrowed if narrowed.thresholds is not None else narrowed.calibrated(self._recall.calibration.recall)
 
     def recalibrate(self, calibration: Calibration) -> None:
         """Use this calibration from now on."""
@@ -81,7 +81,14 @@ class Pipeline:
             self._decision.calibration = calibration
 
     async def run(
-        self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str = "", ask: bool = True
+        self,
+        request: Request,
+        narrowed: CandidateSet,
+        *,
+        recall_s: float,
+        known: str = "",
+        ask: bool = True,
+        audited: AuditedEntry = AuditedEntry(),  # noqa: B008 - it is frozen
     ) -> Choice:
         """Return the choice of the first stage that decides; else the best so far.
 
@@ -91,14 +98,18 @@ class Pipeline:
             recall_s: What recall took, in seconds.
             known: The id of the flow whose example, title or alias the request is, word for word.
             ask: Whether models are asked; if not, a request that needs one has the reason `unasked`.
+            audited: What the audit of recall demands.
         """
         case = self._case(request, narrowed, recall_s=recall_s, known=known)
+        case = replace(case, audited=audited)
         for stage in self._stages:
             if not stage.takes(case):
                 continue
             if not ask and any(stage is model for model in self._models):
                 return replace(UNASKED, stages=_records(case))
             verdict = await stage.run(case)
+            if stage is self._chat_stage and _differs(case, verdict):
+                verdict = await self._asked_again(case, verdict)
             stage.costs.add(verdict)
             case = case.after(verdict)
             if verdict.is_final:
@@ -128,6 +139,28 @@ class Pipeline:
         flow = None if first is None else self._flows.get(first.flow_id)
         return first_may_begin(request, narrowed, allowed=self.policy.allowed_error(flow))
 
+    async def _asked_again(self, case: Case, first: Verdict) -> Verdict:
+        """Ask the chat model once more, with the candidates in reverse order, before its difference counts.
+
+        If it then agrees with recall, that is its answer; if not, the first one is.
+        """
+        request, narrowed = case.request, case.narrowed
+        if request.situation is not None and request.situation.growing is not None:
+            request = replace(request, situation=replace(request.situation, growing=None))
+        turned = replace(narrowed, candidates=narrowed.candidates[::-1], metadata=narrowed.metadata[::-1])
+        again = await self._chat_stage.run(replace(case, request=request, narrowed=turned))
+        agrees = again.outcome == "decided" and not _differs(case, again)
+        kept = again if agrees else first
+        asked = "asked once more, with the candidates in another order, it"
+        why = f"{asked} agrees with recall" if agrees else f"{asked} differs again"
+        return replace(
+            kept,
+            why=f"{kept.why}; {why}" if kept.why else why,
+            took_s=first.took_s + again.took_s,
+            usage=total_usage(first.usage, again.usage),
+            calls=first.calls + again.calls,
+        )
+
     def _finished(self, case: Case) -> Choice:
         """Return the choice with its records; those of models that were not needed have their mean cost."""
         choice = case.choice or Choice()
@@ -145,7 +178,19 @@ class Pipeline:
         notes = (caveat, *choice.notes) if caveat and self.policy.max_error is not None else choice.notes
         if case.has_several and case.chat is None and len(choice.chosen_ids) == 1 and not case.known:
             notes = (*notes, _ONE_OF_THEM)
-        return replace(choice, usage=usage, notes=notes, stages=(*records, *skipped))
+        is_sure = any(each.is_sure for each in case.verdicts)
+        return replace(choice, usage=usage, notes=notes, stages=(*records, *skipped), is_sure=is_sure)
+
+
+def _differs(case: Case, verdict: Verdict) -> bool:
+    """Whether a model chose something else than what recall, taught by a log, is sure of."""
+    first, thresholds = next(iter(case.narrowed.candidates), None), case.narrowed.thresholds
+    if first is None or thresholds is None or case.is_for_chat or case.request.goes_on:
+        return False
+    is_sure = first.confidence is not None and first.confidence >= thresholds.ask_again
+    choice = verdict.choice
+    is_answer = choice is not None and verdict.outcome in {"decided", "none"}
+    return is_sure and is_answer and choice is not None and choice.chosen_ids != (first.flow_id,)
 
 
 def _records(case: Case) -> tuple[StageRecord, ...]:

@@ -57,8 +57,13 @@ class RecallStage:
         expected, budget = self._expected_error(case), self._budget(case)
         if why := self._why_unsure(case, expected, budget):
             return self._verdict(case, "handed_on", self.best(case), why, expected)
-        choice = first_live(candidates, self.flows, Reason.CONFIDENT)
-        return self._verdict(case, "decided", choice, _compared(case, expected, budget), expected)
+        compared = _compared(case, expected, budget)
+        if why := self._why_audited(case, compared):
+            verdict = self._verdict(case, "handed_on", self.best(case), why, expected)
+        else:
+            choice = first_live(candidates, self.flows, Reason.CONFIDENT)
+            verdict = self._verdict(case, "decided", choice, compared, expected)
+        return replace(verdict, is_sure=case.narrowed.thresholds is not None)
 
     @staticmethod
     def _verdict(
@@ -84,6 +89,8 @@ class RecallStage:
         confidence = case.narrowed.confidence
         if confidence is None:
             return None
+        if case.narrowed.thresholds is not None:
+            return case.narrowed.thresholds.expected_error(confidence)
         if case.narrowed.answers is None:
             return 1 - confidence
         line = self.calibration.recall
@@ -138,6 +145,17 @@ class RecallStage:
         if case.request.may_begin(first.flow_id, is_likely=True):
             return ""
         return f"{_compared(case, expected, budget)}, {NOT_ITS}"
+
+    def _why_audited(self, case: Case, compared: str) -> str:
+        """Return why a model is asked although recall is sure; empty if recall decides."""
+        confidence = case.narrowed.confidence
+        if case.narrowed.thresholds is None or confidence is None:
+            return ""
+        if confidence < case.audited.raised:
+            return f"{compared}; the audit found the promise broken, and demands {case.audited.raised:.3f}"
+        if case.audited.is_sampled and (case.chat is not None or self.shares_budget):
+            return f"{compared}; it is of the share that is asked all the same (audit)"
+        return ""
 
     def _budget(self, case: Case) -> float | None:
         """Return the share of recall's answers that may be wrong; None if none is set."""

@@ -35,13 +35,14 @@ from jazz_select.selector.prompt import Situation
 from jazz_select.selector.recall_stage import BLANK
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.selector_options import Context, ModelOptions, TimeLimit
-from jazz_select.selector.stage import Choice
+from jazz_select.selector.stage import AuditedEntry, Choice
 from jazz_select.selector.user_stage import ReadRequest
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Source, Tier, TopK
 
 if TYPE_CHECKING:
+    from jazz_select.outcomes.audit import Audit
     from jazz_select.selector.feedback import Outcomes
 
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
@@ -166,7 +167,13 @@ class FlowSelector:
         if log is not None:
             from jazz_select.selector import feedback
 
-            self._outcomes = feedback.Outcomes(log, agent_id, flow_registry)
+            self._outcomes = feedback.Outcomes(
+                log,
+                agent_id,
+                flow_registry,
+                promise=self.policy.allowed_error,
+                audit_share=model_options.audit_share,
+            )
 
     async def __aenter__(self) -> Self:
         return self
@@ -195,6 +202,11 @@ class FlowSelector:
     def policy(self) -> Policy:
         """The policy in force."""
         return self._pipeline.policy
+
+    @property
+    def audit(self) -> "Audit | None":
+        """What was measured of the promise (`policy.max_error`); None without a log, or before it taught recall."""
+        return None if self._outcomes is None else self._outcomes.audit
 
     @property
     def has_model(self) -> bool:
@@ -413,11 +425,18 @@ class FlowSelector:
         """Run the stages after recall, up to the chat model or to the end, and record them."""
         narrowed = self._pipeline.calibrated(narrowed)
         narrowed_at = perf_counter()
-        choice = await self._pipeline.run(request, narrowed, recall_s=narrowed_at - began, known=known, ask=ask)
+        outcomes = self._outcomes if ask else None
+        audited = AuditedEntry() if outcomes is None else await outcomes.begin(request, narrowed)
+        recall_s = narrowed_at - began
+        choice = await self._pipeline.run(request, narrowed, recall_s=recall_s, known=known, ask=ask, audited=audited)
         decided_at = perf_counter()
-        latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
+        latency = Latency(recall_s=recall_s, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)
-        return self._outcomes.noted(request, result) if ask and self._outcomes is not None else result
+        if outcomes is None:
+            return result
+        result = outcomes.noted(request, result, is_sure=choice.is_sure, entry=audited.id)
+        await outcomes.end(result, is_sure=choice.is_sure)
+        return result
 
     async def _answered(
         self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]

@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
 from jazz_select.selector.policy import PolicyLike
+from jazz_select.stages import AUDITED, AuditShare
 from jazz_select.values import AUTO, PROMPT_TOKENS, TopK
 
 Context: TypeAlias = Annotated[
@@ -24,12 +25,15 @@ class ModelOptions:
         max_reasks: Maximum number of times that the model is asked again after an unusable reply.
         max_retries: Maximum number of retries of a call after a transient error.
         max_concurrency: Maximum number of concurrent calls to each model; others wait in order of arrival.
+        audit_share: The share of requests that a model is asked about although recall is sure enough to decide them
+            alone, by what was learned from a log: at least one in a hundred. It needs a log.
     """
 
     prompt_tokens: Positive = PROMPT_TOKENS
     max_reasks: Count = 1
     max_retries: Count = 2
     max_concurrency: Positive = 64
+    audit_share: AuditShare = AUDITED
 
 
 class SelectorOptions(TypedDict, total=False):

@@ -39,6 +39,8 @@ class Choice(Decision):
     reason: Reason = Reason.NONE
     unresolved: tuple[str, ...] = ()
     """Ids that were chosen but cannot run: stale, not offered, or unknown."""
+    is_sure: bool = False
+    """Whether recall was sure enough to decide alone, by what was learned from a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class Verdict:
         beliefs: Of a decision model; of a chat model that failed, those of a decision model that was asked then.
         is_open: Whether the user may still be asked, although the stage decided.
         is_in_vain: Whether a decision model was not asked, since no answer of it could have decided.
+        is_sure: Of recall: whether it is sure enough to decide alone, by what was learned from a log. If it hands the
+            case on all the same, a model is asked to audit it.
         before: Records of stages that this one includes, such as the first of two embedders.
     """
 
@@ -90,6 +94,7 @@ class Verdict:
     beliefs: Beliefs | None = None
     is_open: bool = False
     is_in_vain: bool = False
+    is_sure: bool = False
     before: tuple[StageRecord, ...] = ()
 
     @property
@@ -113,6 +118,21 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedEntry:
+    """What the audit of recall demands for a request.
+
+    Attributes:
+        id: The entry that it will have in the log.
+        is_sampled: Whether it is of the share that a model is asked about even if recall could decide alone.
+        raised: The least confidence that is demanded of the first candidate; 0 if no promise was broken.
+    """
+
+    id: str = ""
+    is_sampled: bool = False
+    raised: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A request on its way through the stages.
 
@@ -126,6 +146,7 @@ class Case:
         has_several: Whether the request may hold several wishes.
         chat: The chat model that is asked: the selector's own, or one that the conversation lends; None without one.
         has_more: Whether a model or the user may decide after recall.
+        audited: What the audit of recall demands.
         verdicts: Those of earlier stages, in order.
     """
 
@@ -138,12 +159,18 @@ class Case:
     has_several: bool = False
     chat: ChatClient | None = None
     has_more: bool = False
+    audited: AuditedEntry = AuditedEntry()
     verdicts: tuple[Verdict, ...] = ()
 
     @property
     def is_for_chat(self) -> bool:
         """Whether several wishes may be in it, which only a chat model can tell apart."""
         return self.has_several and self.chat is not None and len(self.narrowed.candidates) > 1
+
+    @property
+    def is_audit(self) -> bool:
+        """Whether recall could have decided alone, and a model is asked all the same."""
+        return any(each.is_sure and not each.is_final for each in self.verdicts)
 
     @property
     def choice(self) -> Choice | None:
