@@ -1,25 +1,31 @@
 """The composition root: makes memories, registries and selectors from settings."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jazz_select.arguments import takes
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, chain_of, check_connected
 from jazz_select.text import counted, describe_error
+from jazz_select.threads import in_thread
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.overlay import Overlay
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
+    from jazz_select.outcomes.evidence import LogEvidence
+    from jazz_select.outcomes.log import OutcomeLog
     from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.selector.select import FlowSelector
     from jazz_select.selector.selector_options import SelectorOptions
     from jazz_select.settings import Settings
+    from jazz_select.stages import Move, Thresholds
 
 
 AgentFactory: TypeAlias = Callable[..., Any]
@@ -67,6 +73,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     cases: Sequence[tuple[str, str | None]] = (),
     tools: "ToolsLike | None" = None,
     learned: "Overlay | str | Path | None" = None,
+    evidence: "OutcomeLog | str | Path | None" = None,
     allow_empty: bool = False,
     allow_delete: bool = False,
 ) -> "SyncReport":
@@ -87,6 +94,9 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
             Without them, the report notes that tools were not checked.
         learned: What was learned from corrections, or its file. The examples of the live version are indexed beside
             those of the flows. A later sync without it removes them.
+        evidence: A log of outcomes, or its file: recall learns from the requests in it whose right flow is known, by
+            who said so, once there are 50. Texts stay in the log; vectors and fitted numbers go to the index. Pass it
+            to each sync: a sync without it drops what was learned, with a note in the report.
         allow_empty: Delete all flows of the agent if the registry is empty. Must be explicit, since an empty registry
             usually means that the flow modules were not imported, or that `registry=` was forgotten.
         allow_delete: Delete flows missing from the registry even if they are more than 5 and more than half of the
@@ -97,6 +107,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
             written.
         ConfigError: The registry is empty or not a registry, a case names an unknown flow, or the file of what was
             learned cannot be read.
+        OutcomeLogError: The log is missing or cannot be read.
         FlowValidationError: A flow has a chain that cannot run; nothing was written.
         UnconnectedToolsError: A required tool of a flow is not available; nothing was written.
         EmbeddingError: The embedder failed; earlier batches stay.
@@ -126,10 +137,94 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         flows, untaught = with_learned(flows, learned)
         notes = (*notes, *untaught)
     may_delete = allow_delete or (allow_empty and not flows)
-    report = await memory.sync(
-        agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled, allow_delete=may_delete
+    sync = partial(
+        memory.sync,
+        agent_id,
+        flows.values(),
+        dry_run=dry_run,
+        progress=progress,
+        cases=labelled,
+        allow_delete=may_delete,
     )
+    report = await (sync() if evidence is None else _taught(sync, memory, agent_id, evidence, (flows, tools)))
     return replace(report, notes=(*report.notes, *notes))
+
+
+async def _taught(
+    sync: "Callable[..., Awaitable[SyncReport]]",
+    memory: "ProceduralMemory",
+    agent_id: str,
+    evidence: "OutcomeLog | str | Path",
+    catalogue: "tuple[Mapping[str, BaseFlow], ToolsLike | None]",
+) -> "SyncReport":
+    """Sync with what a log is evidence for, and tell the log which threshold that led to."""
+    from jazz_select.outcomes.log import OutcomeLog
+
+    flows, tools = catalogue
+    log = evidence if isinstance(evidence, OutcomeLog) else await in_thread(OutcomeLog.existing, evidence)
+    try:
+        before = await memory.thresholds(agent_id)
+        seen = await in_thread(_evidence_in, log, agent_id, flows.values(), tools)
+        report = await sync(evidence=seen)
+        after = await memory.thresholds(agent_id)
+        if not report.dry_run and after is not None and after != before:
+            log.keep_move(agent_id, _fitted(after))
+    finally:
+        if log is not evidence:
+            await in_thread(log.close)
+    return report
+
+
+_TOLD_BUDGET = 0.01
+"""The error budget whose threshold is told when a sync fits all of them: that of the recommended policy."""
+
+
+def _fitted(thresholds: "Thresholds") -> "Move":
+    from jazz_select.stages import Move
+
+    threshold = thresholds.threshold(_TOLD_BUDGET)
+    share = thresholds.share_alone(_TOLD_BUDGET)
+    return Move(
+        at=time(),
+        kind="fitted",
+        threshold=threshold,
+        promise=_TOLD_BUDGET,
+        measured=thresholds.expected_error(threshold) if share else None,
+        requests=thresholds.requests,
+        why=f"a sync learned from {counted(thresholds.requests, 'request')}: {share:.0%} are sure enough",
+    )
+
+
+_MOST_READ = 30_000
+"""Entries of a log that a sync reads, the newest; of those that somebody corrected, all."""
+
+
+def _evidence_in(
+    log: "OutcomeLog", agent_id: str, flows: Iterable[BaseFlow], tools: "ToolsLike | None"
+) -> "LogEvidence":
+    """Return what the log of an agent is evidence for. Blocking."""
+    from jazz_select.evaluation.corrections import why_unfit
+    from jazz_select.outcomes.evidence import read_evidence
+
+    known = list(flows)
+    entries = {each.id: each for each in log.read(agent_id=agent_id, last=_MOST_READ)}
+    entries |= {each.id: each for each in log.read(agent_id=agent_id, corrected=True)}
+    return read_evidence(
+        sorted(entries.values(), key=lambda each: each.at),
+        flows={flow.name for flow in known},
+        may_change={flow.name for flow in known if not _only_reads(flow, tools)},
+        why_unfit=why_unfit,
+    )
+
+
+def _only_reads(flow: BaseFlow, tools: "ToolsLike | None") -> bool:
+    """Whether a flow surely changes nothing: it names tools, and all of them read."""
+    from jazz_select.routing.tools.sources import toolbox_of
+
+    if tools is None or not flow.tools or flow.composite:
+        return False
+    box = toolbox_of(tools)
+    return all(name in box and box[name].reads for name in flow.tools)
 
 
 def with_learned(

@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     """A package, a folder of .py files, or a YAML/JSON file; the command line takes the default as a folder."""
     learned: Path | None = None
     """The file of `jazz-select learn`; a sync indexes its live version beside the flows."""
+    evidence: Path | None = None
+    """The log of outcomes that a sync learns from; None: nothing is learned from one."""
     index: Path = Path(".jazz/index")
     """The folder of the embedded index."""
     url: str | None = None

@@ -95,14 +95,17 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                     progress=update,
                     tools=tools,
                     learned=settings.learned,
+                    evidence=settings.evidence,
                     allow_delete=allow_delete,
                 )
             answers, caveat = (None, "") if report.dry_run else await memory.own_answers(settings.agent_id)
+            thresholds = None if report.dry_run else await memory.thresholds(settings.agent_id)
     expected = forecast(
         answers,
         policy_of_settings(settings),
         list(registry.values()),
         caveat=caveat,
+        thresholds=thresholds,
         shares_budget=settings.decider is not None,
         logged=None if log is None else logged_alone(log, settings.agent_id),
     )

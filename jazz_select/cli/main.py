@@ -14,6 +14,7 @@ from jazz_select.cli.shared_options import (
     CHOICE,
     AgentOption,
     ChoiceOptions,
+    EvidenceOption,
     FlowOptions,
     IndexOptions,
     JsonOption,
@@ -97,7 +98,7 @@ def main(
 
 
 @_command("sync", "catalogue_commands:sync")
-class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
+class SyncCommand(JsonOption, IndexOptions, LearnedOption, EvidenceOption, FlowOptions):
     """Bring the index to the flows: create, update and delete what changed, leave the rest.
 
     Where that would delete more than 5 flows, and more than half of the agent's, it asks first; where nobody can be
@@ -369,7 +370,7 @@ class DriftCommand(JsonOption, AgentOption, FlowOptions):
 
 
 @_command("serve", "service:serve_agents")
-class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
+class ServeCommand(IndexOptions, LearnedOption, EvidenceOption, ChoiceOptions, FlowOptions):
     """Serve the flows over HTTP, MCP and a panel in the browser: one process that owns the index, for many that ask.
 
     The flows are synced first. SIGTERM lets what is in flight end.

@@ -222,9 +222,10 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
         )
         return _with_cases([only])
     servers = (given.mcp_servers, given.tool_examples)
-    own = (given.tools, given.factory, given.log, given.cases, *servers, settings.learned, keys or None)
+    learning = (given.log, given.cases, settings.learned, settings.evidence)
+    own = (given.tools, given.factory, *servers, *learning, keys or None)
     if any(each is not None for each in own) or "flows" in settings.model_fields_set:
-        what = "its flows, tools, log, cases, learned, mcp_servers, tool_examples and keys"
+        what = "its flows, tools, log, cases, learned, evidence, mcp_servers, tool_examples and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options, and their variables, out"
         raise ConfigError(msg)
     return _with_cases(load_agents(given.agents, settings))

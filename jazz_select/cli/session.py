@@ -159,7 +159,14 @@ def unlearned(settings: "Settings") -> tuple[str, ...]:
 def sync_command(settings: "Settings") -> str:
     """The command that syncs what these settings are about, wherever they came from; defaults are left out."""
     where = "url" if settings.url else "index"
-    options = {"flows": "flows", "agent-id": "agent_id", where: where, "embedder": "embedder", "learned": "learned"}
+    options = {
+        "flows": "flows",
+        "agent-id": "agent_id",
+        where: where,
+        "embedder": "embedder",
+        "learned": "learned",
+        "evidence": "evidence",
+    }
     words = ["jazz-select", "sync"]
     for option, field in options.items():
         value = getattr(settings, field)

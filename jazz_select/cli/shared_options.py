@@ -134,6 +134,20 @@ class LearnedOption(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvidenceOption(Options):
+    """What recall learns from."""
+
+    evidence: Annotated[
+        Path | None,
+        option(
+            "Learn recall from a log of outcomes: from what models chose and persons corrected. Its texts stay there. "
+            "(JAZZ_EVIDENCE)",
+            "FILE",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecallOptions(Options):
     """How candidates are recalled."""
 

@@ -204,6 +204,7 @@ class _Agent(BaseModel):
     tools: _Place | None = None
     factory: str | None = None
     learned: _Path | None = None
+    evidence: _Path | None = None
     log: _Path | None = None
     llm: str | None = None
     key_file: _Several[_Path] = ()
@@ -288,6 +289,7 @@ def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSou
         "agent_id": agent_id,
         **({} if told.flows is None else {"flows": told.flows}),
         "learned": told.learned,
+        "evidence": told.evidence,
         **told.model_dump(include=_AS_SET, exclude_none=True),
     }
     given |= {name: None for name in ("llm", "decider") if given.get(name) in {"", "none"}}

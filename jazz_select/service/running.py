@@ -202,6 +202,7 @@ class RunningCatalogue:
                 live.registry,
                 tools=live.tools or None,
                 learned=self.settings.learned_by_now,
+                evidence=self.settings.evidence,
             )
             count = len(report.created) + len(report.updated)
             _log.warning("agent %s: %d flows were gone from the index, and are written again", self.agent_id, count)
@@ -239,6 +240,7 @@ class RunningCatalogue:
             found.registry,
             tools=agent.tools or None,
             learned=settings.learned_by_now,
+            evidence=settings.evidence,
             allow_delete=allow_delete,
         )
         return Generation(

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from math import nan
 from secrets import token_hex
 from time import perf_counter
 from typing import Final
@@ -15,6 +16,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.agent.turn import TurnResult
+from jazz_select.outcomes.audit import Audit
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.http.limits import CONNECTION, Lifecycle, catalogue_of
 from jazz_select.service.problems import problem_response
@@ -71,6 +73,8 @@ class AgentMetrics:
             lambda: catalogue.live.loaded_at if catalogue.is_ready else 0,
         )
         gauge("catalogue_stale", "1 where the newest files could not be used.", lambda: bool(catalogue.problem))
+        for name, text, value in _OF_AUDIT:
+            gauge(f"audit_{name}", text, lambda value=value: value(_audit(catalogue)))
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -103,6 +107,30 @@ class AgentMetrics:
         before, self._failed = self._failed, self._catalogue.failures
         self._failures.labels(self._catalogue.agent_id).inc(self._failed - before)
         return generate_latest(self._registry)
+
+
+def _audit(catalogue: RunningCatalogue) -> Audit:
+    found = catalogue.live.selector.audit if catalogue.is_ready else None
+    return Audit() if found is None else found
+
+
+def _or_nan(number: float | None) -> float:
+    return nan if number is None else number
+
+
+_OF_AUDIT: Final[Sequence[tuple[str, str, Callable[[Audit], float]]]] = (
+    ("promise", "The share of answers without a model that may differ.", lambda audit: _or_nan(audit.promise)),
+    ("measured", "The share of audited answers that differed.", lambda audit: _or_nan(audit.whole.share)),
+    ("answers", "How many answers were audited since the last fit.", lambda audit: audit.whole.audited),
+    ("differing", "How many of those differed.", lambda audit: audit.whole.differed),
+    ("alone", "How many answers were given without a model since then.", lambda audit: audit.whole.alone),
+    ("threshold", "The confidence that a broken promise demands.", lambda audit: audit.whole.threshold),
+    (
+        "raised_flows",
+        "For how many flows.",
+        lambda audit: sum(bool(each.threshold) for each in audit.flows),
+    ),
+)
 
 
 def metrics_of(connection: HTTPConnection) -> AgentMetrics:

@@ -110,14 +110,17 @@ class _Panel:
         settings, live = catalogue.settings, catalogue.live
         policy = live.selector.policy
         answers, caveat = await catalogue.memory.own_answers(catalogue.agent_id)
+        thresholds = await catalogue.memory.thresholds(catalogue.agent_id)
         expected = forecast(
             answers,
             policy,
             list(live.registry.values()),
             caveat=caveat,
+            thresholds=thresholds,
             shares_budget=live.selector.has_decider,
             logged=await compute(runs.decided_lately, catalogue),
         )
+        audit = live.selector.audit
         return {
             **state_of(catalogue, live),
             "flows": len(live.registry),
@@ -133,6 +136,8 @@ class _Panel:
             "examples": pages.suggested(live),
             "settings": {**settings.model_dump(include=_SETTINGS), **policy.to_dict()},
             "forecast": expected.told(),
+            "learned_requests": 0 if thresholds is None else thresholds.requests,
+            "audit": None if audit is None else {**audit.to_dict(), "says": str(audit)},
         }
 
     async def tried(self, request: Request) -> Any:
