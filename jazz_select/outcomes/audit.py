@@ -114,6 +114,7 @@ def audit_of(
     if keeps:
         for each in due:
             kept.keep_move(agent_id, each)
+        kept.flush()
     return _measured(answers, (*moves, *due), promise("")), due
 
 

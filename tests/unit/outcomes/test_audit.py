@@ -1,0 +1,165 @@
+"""The audit: which answers are asked all the same, when a promise is broken, and when a threshold comes down again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from jazz_select.outcomes import OutcomeLog, Source
+from jazz_select.outcomes.audit import Audit, audit_of, is_audited
+from jazz_select.stages import Move
+from jazz_select.values import Candidate, Decision, Reason, Tier
+
+ADA = Source(kind="person", name="ada")
+PROMISE = 0.01
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> OutcomeLog:
+    return OutcomeLog(tmp_path / "outcomes.db")
+
+
+def kept(log: OutcomeLog, flow: str = "track", chosen: str = "", *, alone: bool = False, sure: float = 0.9) -> str:
+    """Keep an entry in which recall was sure of a flow; a model chose another one, the same, or was not asked."""
+    decision = Decision(
+        tier=Tier.DETERMINISTIC if alone else Tier.GUIDED,
+        reason=Reason.CONFIDENT if alone else Reason.LLM,
+        candidates=(Candidate(flow_id=flow, flow_name=flow, confidence=sure),),
+        attempts=0 if alone else 1,
+    )
+    return log.record("text", decision, agent_id="shop", chosen=[chosen or flow], sure=True)
+
+
+def measured(log: OutcomeLog, promise: float | None = PROMISE) -> tuple[Audit, tuple[Move, ...]]:
+    return audit_of(log, "shop", lambda _: promise, keeps=True)
+
+
+@pytest.mark.spec("016.4")
+def test_the_share_is_exact_and_decided_by_request_and_entry() -> None:
+    entries = [f"{number:032x}" for number in range(10_000)]
+    taken = {share: {each for each in entries if is_audited("where is it", each, share)} for share in (0.01, 0.02, 1.0)}
+    assert [len(each) for each in taken.values()] == [93, 190, 10_000]
+    assert taken[0.01] < taken[0.02]
+    assert {each for each in entries if is_audited("where is it", each, 0.02)} == taken[0.02], "the same again"
+    assert {each for each in entries if is_audited("refund me", each, 0.02)} != taken[0.02], "the request matters"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Audited answers with flow `track` by whether they differ, answers alone by whether they were corrected."""
+
+    agreed: int = 0
+    differed: int = 0
+    alone: int = 0
+    corrected: int = 0
+    others: int = 0
+    raised: Sequence[str] = field(default_factory=list[str])
+
+
+CASES = {
+    "nothing": Counted(),
+    "all agree": Counted(agreed=40),
+    "one differs, which may be chance": Counted(agreed=9, differed=1),
+    "two of ten differ": Counted(agreed=8, differed=2, raised=["track"]),
+    "two of thirty differ, too few to say it of one flow among many": Counted(agreed=28, differed=2, raised=[""]),
+    "two of two hundred differ, as promised": Counted(agreed=198, differed=2),
+    "two differ among many others that agree": Counted(agreed=20, differed=2, others=300),
+    "two corrections of ten alone": Counted(alone=8, corrected=2, raised=["track"]),
+    "two corrections of four hundred alone": Counted(alone=398, corrected=2),
+}
+
+
+@pytest.mark.spec("016.4")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_promise_is_broken_by_more_than_chance(log: OutcomeLog, case: Counted) -> None:
+    for flow, chosen, count in (
+        ("track", "", case.agreed),
+        ("track", "refund", case.differed),
+        ("pay", "", case.others),
+    ):
+        for _ in range(count):
+            kept(log, flow, chosen)
+    for _ in range(case.alone):
+        kept(log, alone=True)
+    for _ in range(case.corrected):
+        log.correct(kept(log, alone=True), ["refund"], source=ADA)
+    audit, due = measured(log)
+    assert [each.flow for each in due] == case.raised
+    assert all(each.kind == "raised" and each.threshold == pytest.approx(0.9001) for each in due)
+    whole = audit.whole
+    assert (whole.audited, whole.differed) == (case.agreed + case.differed + case.others, case.differed)
+    assert (whole.alone, whole.corrected) == (case.alone + case.corrected, case.corrected)
+    assert measured(log)[1] == (), "what was told once is not told again"
+    assert log.moves("shop") == audit.moves or [each.kind for each in log.moves("shop")] == ["raised"] * len(due)
+
+
+@pytest.mark.spec("016.4")
+def test_a_persons_word_counts_before_the_models(log: OutcomeLog) -> None:
+    for _ in range(3):
+        log.correct(kept(log, chosen="refund"), ["track"], source=ADA)
+    audit, due = measured(log)
+    assert (audit.whole.audited, audit.whole.differed, due) == (3, 0, ())
+    users = [kept(log, alone=True) for _ in range(5)]
+    for entry in users:
+        log.correct(entry, ["refund"], source=Source(kind="user", key="mallory"))
+    audit, due = measured(log)
+    assert (audit.whole.corrected, due) == (0, ()), "a user's word is a hint, and no measure"
+
+
+@pytest.mark.spec("016.4")
+def test_a_threshold_rises_for_all_processes_and_comes_down_only_on_evidence(log: OutcomeLog) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund", sure=0.97)
+    audit, (rise,) = measured(log)
+    assert audit.threshold("track") == pytest.approx(0.9701)
+    assert (rise.promise, rise.measured, rise.requests) == (PROMISE, 1.0, 2)
+    assert "2 of 2 answers" in rise.why
+    other = OutcomeLog(log.path)
+    assert measured(other)[0].threshold("track") == pytest.approx(0.9701), "another process reads it there"
+    assert measured(other)[0].threshold("pay") == 0.0, "of the others nothing was wrong"
+    for _ in range(99):
+        kept(log)
+    assert measured(log)[0].threshold("track") == pytest.approx(0.9701), "99 are no evidence for one in a hundred"
+    kept(log)
+    audit, (fall,) = measured(log)
+    assert (audit.threshold("track"), fall.kind, fall.requests, fall.measured) == (0.0, "lowered", 100, 0.0)
+    assert [each.kind for each in log.moves("shop")] == ["raised", "lowered"]
+    assert "was raised" not in str(audit)
+
+
+def test_a_threshold_stays_where_it_is_while_models_differ(log: OutcomeLog) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund", sure=0.97)
+    measured(log)
+    for _ in range(100):
+        kept(log)
+    for _ in range(2):
+        kept(log, chosen="refund")
+    assert measured(log)[1] == ()
+
+
+def test_a_fit_begins_a_new_measure_and_lowers_nothing(log: OutcomeLog) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund")
+    measured(log)
+    log.keep_move("shop", Move(at=1.0, kind="fitted", threshold=0.8, promise=PROMISE, requests=500, why="a sync"))
+    audit, due = measured(log)
+    assert (audit.whole.audited, due) == (0, ())
+    assert audit.threshold("track") > 0.9
+    assert [each.kind for each in audit.moves] == ["raised", "fitted"]
+
+
+def test_without_a_budget_nothing_is_promised(log: OutcomeLog) -> None:
+    for _ in range(9):
+        kept(log, chosen="refund")
+    audit, due = measured(log, None)
+    assert (audit.promise, due) == (None, ())
+    assert "nothing is promised" in str(audit)
+    assert "no answer was audited yet" in str(Audit(promise=PROMISE))
+
+
+def test_an_audit_travels_as_data(log: OutcomeLog) -> None:
+    kept(log, chosen="refund")
+    audit, _ = measured(log)
+    assert Audit.from_dict(audit.to_dict()) == audit

@@ -1,0 +1,161 @@
+"""The audit within a selection: who is asked all the same, asked once more, and what a broken promise changes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazz_select import FlowSelector
+from jazz_select.errors import ConfigError
+from jazz_select.outcomes import OutcomeLog, Source
+from jazz_select.outcomes.audit import is_audited
+from jazz_select.ports import Reply
+from jazz_select.selector.select import FlowSelector as Selector
+from jazz_select.selector.selector_options import ModelOptions
+from jazz_select.stages import Thresholds
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Reason, RecallResult
+from tests.unit.selector.shop import CANCEL, REFUND, metadata, shop
+
+THRESHOLDS = Thresholds(confidences=(0.99, 0.8, 0.5), errors=(0.0, 0.01, 0.2), requests=500, ask_again=0.7)
+
+
+class Taught(ListMemory):
+    """Recall that learned from a log, with this confidence in the first flow."""
+
+    def __init__(self, sure: float = 0.9, thresholds: Thresholds | None = THRESHOLDS) -> None:
+        rest = (1 - sure) / 3
+        super().__init__({**each, "confidence": own} for each, own in zip(metadata(), (sure, rest, rest), strict=True))
+        self.thresholds = thresholds
+
+    async def recall(self, *args: Any, **options: Any) -> RecallResult:
+        found = RecallResult(await super().recall(*args, **options), p_none=0.0)
+        found.thresholds = self.thresholds
+        return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> OutcomeLog:
+    return OutcomeLog(tmp_path / "outcomes.db")
+
+
+def says(*ids: str) -> str:
+    return json.dumps(list(ids))
+
+
+def selector(memory: ListMemory, model: Any, log: OutcomeLog | None = None, *, share: float = 1.0) -> Selector:
+    options = ModelOptions(audit_share=share)
+    return FlowSelector(model, shop(), memory, "a", policy="recommended", model_options=options, log=log)
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(
+    ("sure", "reason"), [(0.8, Reason.CONFIDENT), (0.79, Reason.LLM)], ids=["within the budget", "below"]
+)
+async def test_what_was_learned_says_how_sure_is_sure_enough(sure: float, reason: Reason) -> None:
+    model = ScriptedModel(says(REFUND))
+    found = await selector(Taught(sure), model).select("money back")
+    assert found.decision.reason is reason
+    assert found.names == ["refund_order"]
+
+
+@pytest.mark.spec("016.4")
+async def test_exactly_the_hashed_share_is_asked_all_the_same(log: OutcomeLog) -> None:
+    model = ScriptedModel(*[says(REFUND)] * 300)
+    asks = selector(Taught(), model, log, share=0.1)
+    entries = [(text := f"money back {number}", (await asks.select(text)).logged) for number in range(200)]
+    kept = {each.id: each for each in log.read()}
+    expected = {entry for text, entry in entries if is_audited(text, entry, 0.1)}
+    assert {entry for entry, each in kept.items() if each.asked} == expected
+    assert all(each.sure for each in kept.values())
+    assert 5 < len(expected) < 40
+    assert len(model.calls) == len(expected)
+
+
+@pytest.mark.spec("016.4")
+async def test_without_a_log_nothing_is_audited_and_a_share_has_a_floor() -> None:
+    model = ScriptedModel()
+    found = await selector(Taught(), model).select("money back")
+    assert (found.decision.reason, model.calls) == (Reason.CONFIDENT, [])
+    with pytest.raises(ConfigError, match=r"audit_share .*0\.01 to 1"):
+        ModelOptions(audit_share=0.001)
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(
+    ("second", "names", "differs"),
+    [(REFUND, ["refund_order"], False), (CANCEL, ["cancel_order"], True)],
+    ids=["it then agrees", "it differs again"],
+)
+async def test_a_model_that_differs_is_asked_once_more_in_another_order(
+    log: OutcomeLog, second: str, names: list[str], *, differs: bool
+) -> None:
+    model = ScriptedModel(says(CANCEL), says(second))
+    asks = selector(Taught(), model, log)
+    found = await asks.select("money back")
+    assert found.names == names
+    first, again = (each[-1].content for each in model.calls)
+    assert first.index("refund_order") < first.index("cancel_order")
+    assert again.index("cancel_order") < again.index("refund_order")
+    (stage,) = (each for each in found.decision.stages if each.name == "chat")
+    assert stage.calls == 2
+    assert "asked once more" in stage.why
+    assert asks.audit is not None
+    assert (asks.audit.whole.audited, asks.audit.whole.differed) == (1, int(differs))
+
+
+@pytest.mark.spec("016.3")
+async def test_a_model_is_asked_once_where_recall_is_not_sure(log: OutcomeLog) -> None:
+    model = ScriptedModel(says(CANCEL))
+    found = await selector(Taught(0.6), model, log).select("money back")
+    assert (found.names, len(model.calls)) == (["cancel_order"], 1)
+    (entry,) = log.read()
+    assert not entry.sure
+
+
+async def test_a_second_question_that_fails_leaves_the_first_answer(log: OutcomeLog) -> None:
+    model = ScriptedModel(says(CANCEL), RuntimeError("gone"), RuntimeError("gone"), RuntimeError("gone"))
+    found = await selector(Taught(), model, log).select("money back")
+    assert found.names == ["cancel_order"]
+
+
+@pytest.mark.spec("016.4")
+async def test_drift_closes_the_threshold_and_evidence_opens_it(log: OutcomeLog) -> None:
+    meaning = [CANCEL]
+
+    async def model(_: Any) -> Reply:
+        return Reply(text=says(*meaning))
+
+    asks, other = selector(Taught(), model, log), selector(Taught(), model, log, share=0.01)
+    for _ in range(2):
+        await asks.select("money back")
+    assert asks.audit is not None
+    assert asks.audit.threshold("refund_order") > 0.9
+    assert [each.kind for each in log.moves("a")] == ["raised"]
+    assert "threshold was raised for refund_order" in str(asks.audit)
+    found = await other.select("money back")
+    assert found.decision.reason is Reason.LLM, "another selector of the same log asks, too"
+    assert "promise broken" in found.decision.stages[0].why
+    meaning[:] = [REFUND]
+    for _ in range(110):
+        await other.select("money back")
+    assert [each.kind for each in log.moves("a")] == ["raised", "lowered"]
+    assert (await other.select("money back")).decision.reason is Reason.CONFIDENT
+
+
+@pytest.mark.spec("016.4")
+async def test_persons_who_correct_what_was_decided_alone_close_it_at_once(log: OutcomeLog) -> None:
+    asks = selector(Taught(), ScriptedModel(says(REFUND)), log, share=0.01)
+    entries = [(await asks.select(f"money back {number}")) for number in range(2)]
+    for each in entries:
+        await asks.feedback(each, right="cancel_order", source=Source(kind="person", name="ada"))
+    assert asks.audit is not None
+    assert asks.audit.threshold("refund_order") > 0.9
+
+
+async def test_without_evidence_nothing_is_measured(log: OutcomeLog) -> None:
+    asks = selector(Taught(thresholds=None), ScriptedModel(says(REFUND)), log)
+    await asks.select("money back")
+    assert asks.audit is None
+    assert [each.sure for each in log.read()] == [False]
