@@ -29,6 +29,7 @@ from jazz_select.memory.requests import (
     shortened,
     written_now,
 )
+from jazz_select.outcomes.evidence import NONE, request_digest
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.stages import Thresholds, listed_confidences
 from jazz_select.text import in_log
@@ -60,7 +61,7 @@ async def _fused(
     evidence = found[place]
     whole_name, mentioned = _named(store, model, scope, asked.request)
     order = best_first(scores)
-    learned = _learned(store, model, scope, evidence, asked.vectors[place] if asked.vectors else None)
+    learned = _learned(store, model, scope, evidence, asked, place)
     if learned is not None:
         order = learned.ordered(order)
         scores = {**dict.fromkeys(order, 0.0), **scores}
@@ -168,15 +169,22 @@ _UNLIKELY = 0.001
 
 
 def _learned(
-    store: FlowStore, model: RecallModel, scope: RecallScope, signals: Signals, vector: Vectors | None
+    store: FlowStore, model: RecallModel, scope: RecallScope, signals: Signals, asked: EncodedRequest, place: int
 ) -> _LearnedChances | None:
-    """Return what the evidence of a log says of a request; None without a log, or without a vector."""
+    """Return what the evidence of a log says of a request; None without a log, or without a vector.
+
+    What a person said of this very request is true, unless context may give it another meaning.
+    """
+    vector = asked.vectors[place] if asked.vectors else None
     if model.evidence is None or vector is None:
         return None
     recalled = {model.ids[key]: chance for key, chance in model.chances(signals).items() if key in model.ids}
     chances, p_none = model.evidence.chances(vector, recalled)
     excluded = frozenset(scope.exclude)
     flows = model.flows or frozenset()
+    said = None if asked.widened or not model.persons else model.persons.get(request_digest(asked.request))
+    if said is not None and (said == NONE or (said in flows and said not in excluded)):
+        chances, p_none = {said: 1.0}, float(said == NONE)
     return _LearnedChances(
         chances={
             store.key(scope.agent_id, flow): chance

@@ -378,7 +378,8 @@ class IndexWriter:
         """Return the model of a catalogue with what a log teaches each of its stages; without, if that is nothing."""
         second = model.second
         if not seen.evidence:
-            return replace(model, evidence=None, second=None if second is None else replace(second, evidence=None))
+            second = None if second is None else replace(second, evidence=None, persons={})
+            return replace(model, evidence=None, persons={}, second=second)
         encoder = self._encoder
 
         def learn(stage: int, fitted: RecallModel) -> RecallModel:

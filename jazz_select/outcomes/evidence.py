@@ -12,6 +12,7 @@ Trust belongs to the source, never to a guess about a text:
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Final
 
 from jazz_select.outcomes.log import Logged
@@ -108,6 +109,14 @@ def is_contradicted(entry: Logged) -> bool:
 def same_request(text: str) -> str:
     """Return a request without what does not tell it from another one: Unicode form, case, punctuation and blanks."""
     return " ".join("".join(each if each.isalnum() else " " for each in nfkc(text).casefold()).split())
+
+
+def request_digest(text: str) -> str:
+    """Return a digest of a request, the same for all its spellings: what an index keeps in the place of the text."""
+    return sha256(same_request(text).encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+_DIGITS: Final = 24
 
 
 def read_evidence(

@@ -27,7 +27,7 @@ from jazz_select.memory.fit.model import (
     soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
-from jazz_select.outcomes.evidence import NONE, Evidence
+from jazz_select.outcomes.evidence import NONE, Evidence, request_digest
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard, flow_id
 
@@ -384,4 +384,7 @@ def learned_model(
     )
     shown = [card.id for card in cards for _ in rows[card.id]]
     evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)
-    return replace(model, evidence=evidence)
+    persons = {
+        request_digest(each.request): flow_id(each.right) if each.right else NONE for each in seen if each.by_person
+    }
+    return replace(model, evidence=evidence, persons=persons)

@@ -57,9 +57,9 @@ _OF_CANDIDATE, _OF_SCOPE = 7, 6
 """Number of features of a candidate, and of the scope."""
 _MADE = frozenset({"name_lengths", "ids", "thresholds"})
 """The fields of a `RecallModel` that are made when it is read, and not stored."""
-_OF_A_LOG = frozenset({"evidence", "learned_from"})
+_OF_A_LOG = frozenset({"evidence", "learned_from", "persons"})
 """The fields that are learned from a log; they are stored beside the others."""
-_OF_A_NOTE = ("learned_from", "evidence", "second_evidence")
+_OF_A_NOTE = ("learned_from", "persons", "evidence", "second_evidence")
 """What a note has beside the model's fields if something was learned from a log. A note without it is as before."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
@@ -319,6 +319,7 @@ class RecallModel:
             it always is.
         evidence: What was learned from logged requests; None without a log, or with too few.
         learned_from: A digest of those requests and of the catalogue.
+        persons: Flow ids by `request_digest` of the requests that persons spoke of; empty for no flow.
         ids: Flow ids by store key, and `thresholds` of the evidence; made by `by_key` if there is evidence, not stored.
     """
 
@@ -339,6 +340,7 @@ class RecallModel:
     sure: _Chance | None = None
     evidence: EvidenceModel | None = None
     learned_from: str = ""
+    persons: Mapping[str, str] = field(default_factory=dict[str, str])
     ids: Mapping[Key, str] = field(default_factory=dict[Key, str], compare=False, repr=False)
     thresholds: Thresholds | None = field(default=None, compare=False, repr=False)
     name_lengths: Mapping[str, tuple[int, ...]] = field(
@@ -393,7 +395,11 @@ class RecallModel:
         note = {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
         if self.evidence is None:
             return note
-        learned: dict[str, Any] = {"learned_from": self.learned_from, "evidence": self.evidence.as_note()}
+        learned: dict[str, Any] = {
+            "learned_from": self.learned_from,
+            "persons": dict(self.persons),
+            "evidence": self.evidence.as_note(),
+        }
         if self.second is not None and self.second.evidence is not None:
             learned["second_evidence"] = self.second.evidence.as_note()
         return {**note, **learned}
@@ -419,7 +425,13 @@ class RecallModel:
             usual = replace(second.usual, examples=model.usual.examples)
             evidence = _evidence_in(learned.get("second_evidence"), dims[1:])
             second = replace(
-                second, names=model.names, flows=model.flows, terms=model.terms, usual=usual, evidence=evidence
+                second,
+                names=model.names,
+                flows=model.flows,
+                terms=model.terms,
+                usual=usual,
+                evidence=evidence,
+                persons=model.persons,
             )
             return replace(model, second=second)
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
@@ -432,7 +444,8 @@ class RecallModel:
         evidence = _evidence_in(learned.get("evidence"), dims)
         if evidence is None or not isinstance(mark, str):
             return self
-        return replace(self, evidence=evidence, learned_from=mark)
+        persons = value_of(dict[str, str], learned.get("persons"), "persons")
+        return replace(self, evidence=evidence, learned_from=mark, persons=persons)
 
     def _checked(self, dim: int | None = None, *_: int) -> "RecallModel":
         """Return the model with its transform as a matrix; raise ValueError if its parts do not fit together."""
