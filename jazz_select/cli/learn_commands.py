@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_command
+from jazz_select.cli.session import LEARNED, catalogue, existing_log, logged_entries, sync_command
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
@@ -20,6 +20,8 @@ from jazz_select.evaluation.learner import Added, Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.trial import Change, Trial, compared
+from jazz_select.outcomes.audit import audit_of
+from jazz_select.selector.policy import policy_of_settings
 from jazz_select.text import counted, some_of
 
 if TYPE_CHECKING:
@@ -159,9 +161,13 @@ def _after(change: Change) -> Text:
 def watch(settings: "Settings", given: "DriftCommand") -> None:
     """Compare, and report; exit code 1 where there is an alarm and that was asked for."""
     registry = catalogue(settings, learned=settings.learned_by_now)
-    entries = logged_entries(given.log, settings)
+    log, policy = existing_log(given.log, settings), policy_of_settings(settings)
+    flows = {flow.name: flow for flow in registry.values()}
     with waiting("reading the log"):
-        found = asyncio.run(drift(entries, registry, days=given.days, embedder=settings.embedder))
+        audit, _ = audit_of(log, settings.agent_id, lambda name: policy.allowed_error(flows.get(name)))
+        entries = log.read(agent_id=settings.agent_id)
+        known = audit if audit.moves else None
+        found = asyncio.run(drift(entries, registry, days=given.days, embedder=settings.embedder, audit=known))
     tell(found.to_dict(), _drifted(found), found.notes, json=given.json)
     if given.fail_on_alarm and found.alarms:
         raise typer.Exit(1)
@@ -177,6 +183,9 @@ def _drifted(found: Drift) -> Iterator[RenderableType]:
     yield table(sides, {"": "{what}", f">{_days(found.now)}": "{now}", f">{_days(found.before)}": "{before}"})
     if asked := [each for each in found.flows if each.now.requests]:
         yield table(asked, _OF_FLOW, most=_MOST)
+    if found.audit is not None:
+        yield line(str(found.audit))
+        yield table(found.audit.moves[-_MOST:], _OF_MOVE, most=_MOST)
     if found.clusters:
         yield table(found.clusters, _OF_CLUSTER, most=_MOST)
     if found.silent:
@@ -196,6 +205,14 @@ _OF_FLOW: Final[Mapping[str, Column]] = {
     ">requests (before)": "{now.requests} ({before.requests})",
     ">expected (before)": "{now.expected:.0%} ({before.expected:.0%})",
     ">right, as people said": lambda each: _share(each.now.observed),
+}
+_OF_MOVE: Final[Mapping[str, Column]] = {
+    "threshold of": "{flow|all flows}",
+    "moved": lambda each: styled(datetime.fromtimestamp(each.at, UTC).strftime("%d %b %H:%M")),
+    "how": "{kind}",
+    ">to": "{threshold:.4f}",
+    ">promised": "{promise:.1%}",
+    "why": "{why}",
 }
 _OF_CLUSTER: Final[Mapping[str, Column]] = {
     "requests without a flow": lambda each: styled(" · ".join(each.texts)),

@@ -21,6 +21,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.outcomes.audit import Audit
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.stages import is_none_suspected
@@ -202,6 +203,7 @@ class Drift(JsonData, Framed):
     """The change between two windows of a log, with the flows of lowest expected accuracy first.
 
     Silent flows were first for no request in the last days. Clusters are of requests without a flow in the last days.
+    `audit` is what was measured of the promise since a sync last learned from the log; None if it never did.
     """
 
     days: float
@@ -210,6 +212,7 @@ class Drift(JsonData, Framed):
     flows: tuple[FlowDrift, ...] = ()
     silent: tuple[str, ...] = ()
     clusters: tuple[Cluster, ...] = ()
+    audit: Audit | None = None
     alarms: tuple[Alarm, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -241,6 +244,7 @@ async def drift(
     days: Annotated[float, Constraint("a number above 0, and below 10,000", gt=0, lt=10_000)] = 7,
     until: float | None = None,
     embedder: str | Embedder = "auto",
+    audit: Annotated[Audit | None, Constraint("what `audit_of` measured, or None")] = None,
 ) -> Drift:
     """Compare the last days of a log with as many days before them.
 
@@ -251,6 +255,7 @@ async def drift(
         days: Length of a window.
         until: End of the last window, in seconds since 1970; by default after the last entry.
         embedder: Embeds requests without a flow for clustering; as for `ProceduralMemory.open`.
+        audit: What was measured of the promise, by `audit_of`.
 
     Raises:
         ConfigError: The log is empty, or `days` is invalid.
@@ -272,7 +277,8 @@ async def drift(
         flows=flows,
         silent=silent,
         clusters=clusters,
-        alarms=(*_shifts(*windows), *_of_flows(flows), *_of_clusters(clusters, *windows)),
+        audit=audit,
+        alarms=(*_of_audit(audit), *_shifts(*windows), *_of_flows(flows), *_of_clusters(clusters, *windows)),
         notes=tuple(_notes(now, before, days)),
     )
 
@@ -346,6 +352,17 @@ def _lacks_a_flow(entry: Logged) -> bool:
     if entry.right is not None and entry.is_corrected_by_human:
         return not entry.right
     return (not entry.chosen and not _is_question(entry)) or is_none_suspected(entry.p_none)
+
+
+def _of_audit(audit: Audit | None) -> Iterator[Alarm]:
+    """Yield an alarm for each threshold that a broken promise raised, and that is still raised."""
+    if audit is None:
+        return
+    raised = {each.flow: each for each in audit.moves if each.kind == "raised"}
+    for scope in (audit.whole, *audit.flows):
+        if scope.threshold and (move := raised.get(scope.flow)) is not None:
+            message = f"{move.why}, where {move.promise:.1%} may: all below {move.threshold:.4f} is asked since"
+            yield Alarm(kind="promise", subject=scope.flow, message=message)
 
 
 def _shifts(now: Window, before: Window) -> Iterator[Alarm]:

@@ -291,7 +291,9 @@ class SharedDrift:
             return None
         entries = log.read(agent_id=catalogue.agent_id, since=last.at - 2 * days * DAY_S)
         embedder = catalogue.memory.encoder.embedder
-        found = await drift(entries, catalogue.live.registry, days=days, until=last.at + 1.0, embedder=embedder)
+        live = catalogue.live
+        audit = live.selector.audit
+        found = await drift(entries, live.registry, days=days, until=last.at + 1.0, embedder=embedder, audit=audit)
         return found.to_dict()
 
 

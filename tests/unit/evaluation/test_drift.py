@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import drift
 from jazz_select.evaluation.drifting import DAY_S, Share
 from jazz_select.outcomes import Logged
+from jazz_select.outcomes.audit import Audit, Measured
+from jazz_select.stages import Move
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.conftest import Entry
 
@@ -190,3 +193,22 @@ async def test_it_is_told_in_one_sentence(small_shop: FlowRegistry, entry: Entry
     assert found.alarms
     assert str(found).startswith("50 requests in the last 7 days, 50 in those before: ")
     assert found.alarms[0].message in str(found)
+
+
+@pytest.mark.spec("016.4")
+async def test_a_broken_promise_is_an_alarm_while_its_threshold_is_raised(
+    small_shop: FlowRegistry, entry: Entry
+) -> None:
+    entries = some(entry, 30, 1)
+    why = "2 of 9 answers that were asked all the same came out otherwise"
+    move = Move(at=NOW, kind="raised", flow="refund", threshold=0.9, promise=0.01, measured=2 / 9, requests=9, why=why)
+    closed = Measured(flow="refund", audited=9, differed=2, threshold=0.9)
+    broken = Audit(promise=0.01, whole=Measured(audited=9, differed=2), flows=(closed,), moves=(move,))
+    found = await drift(entries, small_shop, embedder=HashEmbedder(), audit=broken)
+    (alarm,) = (each for each in found.alarms if each.kind == "promise")
+    assert alarm.subject == "refund"
+    assert alarm.message.startswith(why)
+    assert found.to_dict()["audit"]["whole"]["differed"] == 2
+    kept = Audit(promise=0.01, moves=(move, replace(move, kind="lowered", threshold=0.0)))
+    found = await drift(entries, small_shop, embedder=HashEmbedder(), audit=kept)
+    assert [each for each in found.alarms if each.kind == "promise"] == []

@@ -33,6 +33,7 @@ export async function drawDrift(body, first, signal) {
       h("div", { class: "card flush" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Both windows" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "All flows"), h("th", { scope: "col", class: "num" }, `${moment(found.now.since)} – ${moment(found.now.until)}`), h("th", { scope: "col", class: "num" }, "before"))),
         h("tbody", {}, rows.map(([label, of]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "num" }, of(found.now)), h("td", { class: "num" }, of(found.before)))))))),
+      found.audit ? drawAudit(found.audit) : null,
       flows.length ? h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "By flow, least sure first")), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "By flow" }, h("table", {},
         h("thead", {}, h("tr", {}, ["Flow", "Requests", "Before", "Expected right", "Before", "Right, people said"].map((name, at) => h("th", { scope: "col", class: at ? "num" : "" }, name)))),
         h("tbody", {}, flows.map((each) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["flow", each.flow]) }, each.flow)), h("td", { class: "num" }, whole(each.now.requests)), h("td", { class: "num" }, whole(each.before.requests)), h("td", { class: "num" }, percent(each.now.expected)), h("td", { class: "num" }, percent(each.before.expected)), h("td", { class: "num" }, shared(each.now.observed)))))))) : null,
@@ -41,4 +42,11 @@ export async function drawDrift(body, first, signal) {
   } catch (error) {
     if (error.name !== "AbortError") fill(place, h("div", { class: "card" }, failed(error, error.status >= 500 || !error.status ? () => drawDrift(body, first, signal) : null)));
   }
+}
+
+function drawAudit({ promise, whole: all, moves }) {
+  const promised = promise === null ? "No error budget is set, so nothing is promised." : `Promised: at most ${percent(promise)} of the answers without a model differ from what it would choose.`;
+  const measured = all.audited ? `${whole(all.differed)} of ${whole(all.audited)} that were asked all the same did (${percent(all.differed / all.audited)}).` : "None was asked all the same yet.";
+  return h("div", { class: "card" }, h("h2", {}, "Decided without a model"), h("p", {}, `${promised} ${measured} ${whole(all.alone)} were given without a model.`),
+    moves.length ? h("ul", { class: "notes" }, moves.slice(-10).reverse().map((each) => h("li", {}, `${moment(each.at)}: the threshold of ${each.flow || "all flows"} was ${each.kind} to ${each.threshold.toFixed(3)}: ${each.why}`))) : null);
 }
