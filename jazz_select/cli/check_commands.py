@@ -10,22 +10,20 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows
+from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows, tools_beside
 from jazz_select.cli.terminal import filled, hint, line, milliseconds, styled, tell, waiting, write_file
-from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
-from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.selector.policy import policy_of_settings
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import CheckCommand, SuggestCommand
-    from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.settings import Settings
 
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -40,7 +38,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
     with waiting("checking"):
         findings = check(
             settings.flows,
-            tools=_tools_of(settings.flows, given.tools),
+            tools=tools_beside(settings.flows, given.tools),
             cases=given.cases or (),
             embedder=how.embedder,
             language=settings.language,
@@ -60,16 +58,6 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
     level = given.fail_on or how.fail_on
     if level != "never" and findings.at_least(level):
         raise typer.Exit(1)
-
-
-def _tools_of(flows: str, named: str | None) -> "ToolsLike | str | None":
-    """Return the named tools, else those beside the flows; None if there are none or the flows are unreadable."""
-    if named is not None:
-        return named
-    try:
-        return load_tools(flows, may_be_none=True) or None
-    except JazzSelectError:
-        return None  # what is wrong with the flows is found where they are loaded
 
 
 def _codes(given: Sequence[str]) -> tuple[str, ...]:

@@ -10,17 +10,19 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import LEARNED, catalogue, existing_log, logged_entries, sync_command
+from jazz_select.cli.session import LEARNED, catalogue, existing_log, logged_entries, sync_command, tools_beside
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.corrections import Correction
+from jazz_select.evaluation.corrections import SHORT_ID, Correction, review
 from jazz_select.evaluation.drifting import Drift, Share, Window, drift
-from jazz_select.evaluation.learner import Added, Learned, learn
-from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
+from jazz_select.evaluation.learner import Learned, learn
+from jazz_select.evaluation.overlay import Overlay, changed_overlay, examples_of, load_overlay
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.trial import Change, Trial, compared
+from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.audit import audit_of
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.selector.policy import policy_of_settings
 from jazz_select.text import counted, some_of
 
@@ -33,9 +35,12 @@ _SHOWN, _MOST = 20, 15
 
 
 def learn_from(settings: "Settings", given: "LearnCommand") -> None:
-    """Do the step that was asked for, and report; exit code 1 where the gate let nothing pass."""
-    if given.shadow + given.promote + given.roll_back > 1:
-        raise ConfigError("pass one of --shadow, --promote and --roll-back: they are done one after the other")
+    """Do the step that was asked for, and report."""
+    asked = (given.shadow, given.promote, given.roll_back, bool(given.accept or given.undo))
+    if sum(asked) > 1:
+        raise ConfigError(
+            "pass one of --shadow, --promote and --roll-back, or --accept and --undo: they are done one after the other"
+        )
     file = settings.learned or LEARNED
     if given.promote or given.roll_back:
         _move(file, settings, given)
@@ -55,14 +60,32 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
     cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
+    _review(given.log, given, settings.agent_id, overlay)
     entries = logged_entries(given.log, settings, corrected=True)
+    tools = tools_beside(settings.flows, given.tools)
+    how["tools"] = load_tools(tools, allow_modules=settings.allowed_modules) if isinstance(tools, str) else tools
     with waiting(f"learning from {len(entries)} corrections"):
-        learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, most=given.most, **how))
+        undo = given.undo or ()
+        learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, undo=undo, **how))
     kept = _kept(file, learned, overlay)
     next_step = () if kept.version is None else (_NEXT,)
     tell(kept.to_dict(), _lesson(kept, file), (*kept.notes, *next_step), json=given.json)
-    if kept.version is None and kept.gain is not None:
-        raise typer.Exit(1)
+
+
+def _review(file: Path, given: "LearnCommand", agent_id: str, overlay: Overlay) -> None:
+    """Write a person's word on what was said into the log."""
+    if given.accept or given.undo:
+        person = Source(kind="person", name=given.by)
+        ids = [each for texts in examples_of(overlay.version("live")).values() for each in texts.values()]
+        with OutcomeLog.existing(file) as log:
+            review(
+                log,
+                agent_id=agent_id,
+                accept=given.accept or (),
+                undo=given.undo or (),
+                learned=" ".join(ids).split(),
+                source=person,
+            )
 
 
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
@@ -115,29 +138,43 @@ def _called(number: int, overlay: Overlay) -> str:
 
 def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
     version = learned.version
-    yield line(mark(good=version is not None), str(learned), style="bold")
+    yield line(mark(good=version is not None), str(learned), style="bold", limit=300)
     for name, columns in _OF_LESSON.items():
-        rows: Sequence[Added | Correction] = getattr(learned, name)
+        rows: Sequence[Correction] = getattr(learned, name)
         if rows:
             yield table(rows, columns, most=_SHOWN)
+    if learned.cost is not None and learned.cost.moved:
+        yield table(learned.cost.moved, _OF_COST, most=_SHOWN)
     if version is not None:
-        judged = f"{learned.held} corrections are kept to judge by, over {learned.refits} indexes"
-        text = f"version {version.number} is on trial in {file}; {judged}; {learned.took_s:.1f} s"
+        text = f"version {version.number} is on trial in {file}; {learned.took_s:.1f} s"
         yield line(text, style="dim")
 
 
-def _sources(each: Added | Correction) -> Text:
+def _sources(each: Correction) -> Text:
     return styled(", ".join(map(str, each.sources)), "dim")
 
 
+def _ids(each: Correction) -> Text:
+    more = f" +{len(each.ids) - 1}" if len(each.ids) > 1 else ""
+    return styled(f"{each.ids[0][:SHORT_ID]}{more}" if each.ids else "", "dim")
+
+
+def _listed(name: str) -> Mapping[str, Column]:
+    return {name: "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]", "said by": _sources, "id": _ids}
+
+
 _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
-    "added": {"learned": "{text}", "for": "[green]{flow}[/]", "leads to now": "[dim]{before}[/]", "said by": _sources},
-    "refused": {"left out": "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]", "said by": _sources},
-    "suggested": {
-        "gathered by an agent, for you to look at": "{request}",
-        "maybe for": "{right|no flow}",
+    "added": {
+        "learned": "{request}",
+        "for": "[green]{flow}[/]",
+        "led to": "[dim]{first}[/]",
         "said by": _sources,
+        "id": _ids,
     },
+    "waiting": _listed("waits (--accept ID)"),
+    "overruled": _listed("overruled"),
+    "taken_back": {"taken back": "{request}", "why": "[yellow]{why}[/]", "id": _ids},
+    "unlearnable": _listed("can be no example"),
 }
 
 
@@ -154,7 +191,7 @@ def _trial(trial: Trial) -> Iterator[RenderableType]:
 
 
 def _after(change: Change) -> Text:
-    good = change.right is None or change.after in change.right
+    good = change.right is None or change.after in (change.right or ("",))
     return styled(change.after, "" if change.right is None else "green" if good else "red")
 
 
@@ -193,6 +230,12 @@ def _drifted(found: Drift) -> Iterator[RenderableType]:
         yield line(f"first for no request in {found.days:g} days: {names}", style="dim", limit=4_000)
 
 
+_OF_COST: Final[Mapping[str, Column]] = {
+    "would move": "{request}",
+    "from": "{before|nothing}",
+    "to": _after,
+    "right": "{right|no flow}",
+}
 _OF_WINDOW: Final[Mapping[str, Callable[[Window], str]]] = {
     "requests": lambda window: f"{window.requests}",
     "a model was asked": lambda window: _share(window.asked),

@@ -337,17 +337,32 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
 
 @_command("learn", "learn_commands:learn_from")
 class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
-    """Learn examples from the corrections in a log, as far as they lower nothing, into a file beside the flows.
+    """Learn examples from the corrections in a log, into a file beside the flows, and tell what that costs.
 
-    What is learned is on trial first: --shadow shows what it would change, --promote makes it live at the next sync.
+    What people said is learned; what users said waits for witnesses, or for --accept. It is on trial first: --shadow
+    shows what it would change, --promote makes it live at the next sync.
     """
 
     log: Annotated[Path | None, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")] = (
         None
     )
-    cases: Annotated[Path | None, option("Labelled requests that nothing learned may lower, as for eval.", "FILE")] = (
-        None
-    )
+    accept: Annotated[
+        list[str] | None,
+        option("Say yourself what was said of this entry, so that it is learned; repeatable.", "ID"),
+    ] = None
+    undo: Annotated[
+        list[str] | None,
+        option("Take back what was said of this entry, so that it is unlearned; repeatable.", "ID"),
+    ] = None
+    by: Annotated[str, option("Who says so, for the log.", "NAME")] = "command line"
+    cases: Annotated[Path | None, option("Labelled requests to tell the costs by, as for eval.", "FILE")] = None
+    tools: Annotated[
+        str | None,
+        option(
+            "The tools, which tell the flows that may change something. (default: those beside the flows)",
+            "PATH|PACKAGE",
+        ),
+    ] = None
     learned: Annotated[
         Path | None,
         option("Where it is kept what was learned: learned.yaml, unless another is named. (JAZZ_LEARNED)", "FILE"),
@@ -357,7 +372,6 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     )
     promote: Annotated[bool, flag("--promote", "Make the version on trial the live one.")] = False
     roll_back: Annotated[bool, flag("--roll-back", "Make the version live that was so before.")] = False
-    most: Annotated[int, option("Texts that one flow learns at most.", "N", least=1)] = 20
 
 
 @_command("drift", "learn_commands:watch")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.shared_options import encodable
 from jazz_select.cli.terminal import hint, waiting
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.outcomes import Logged, OutcomeLog
+    from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.settings import Settings
 
 
@@ -55,6 +56,18 @@ def look_here() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
+
+
+def tools_beside(flows: str, named: str | None) -> "ToolsLike | str | None":
+    """The named tools, else those beside the flows; None where there are none, or where the flows cannot be read."""
+    from jazz_select.routing.tools.tool_loading import load_tools
+
+    if named is not None:
+        return named
+    try:
+        return load_tools(flows, may_be_none=True) or None
+    except JazzSelectError:
+        return None  # what is wrong with the flows is found where they are loaded
 
 
 def index_place(settings: "Settings") -> str:

@@ -1,43 +1,44 @@
-"""Corrections of users in a log: which can be learned, and which say something new."""
+"""Corrections in a log, sorted by who said them: what is learned, what waits for witnesses, and what is not and why.
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+Trust belongs to the source (`outcomes.evidence`), never to a guess about a text. A person's word is the truth. What
+anybody else says is a hint: it needs independent witnesses, and never leads to a flow that may change something.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-from threadpoolctl import threadpool_limits
-
+from jazz_select.errors import ConfigError, FlowError
+from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.safety import injection, seen
-from jazz_select.evaluation.checks.wording import is_broad
-from jazz_select.evaluation.overlay import Version, spelled, taught, yaml_text
-from jazz_select.evaluation.route import Query, Routed, RouteOptions, led
-from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.memory.embedders.known_embedders import stages_of
-from jazz_select.memory.embedders.static import unit_rows
-from jazz_select.memory.encoder import Encoder, Lexical, indexable
-from jazz_select.memory.fit.fitting import chances
-from jazz_select.memory.text_vectors import embedded
-from jazz_select.outcomes.log import Logged
-from jazz_select.ports import Embedder, Vectors
+from jazz_select.evaluation.checks.wording import Sames
+from jazz_select.evaluation.overlay import Version, examples_of, takes_examples, yaml_text
+from jazz_select.flow.base import CHOOSE, BaseFlow, chain_of
+from jazz_select.outcomes.evidence import WITNESSES, same_request, witness_of
+from jazz_select.outcomes.log import Logged, OutcomeLog
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import nfkc
-from jazz_select.threads import compute
 from jazz_select.values import Source
 
 LONGEST: Final = 500
 """Most characters of a request that can become an example."""
-_SHARES: Final = 1 << 32
-KEPT_APART: Final = 0.1
-"""The share of corrections that is held out for the gate."""
+BEFORE: Final = "an example already"
+SHORT_ID: Final = 8
+"""Fewest characters of an entry's id by which it can be named, and how many of them are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The right flows of a request according to a person (none if nothing fits), whether or not they were chosen.
+    """The right flows of a request, as somebody said (none if nothing fits).
 
-    `first` is the flow that recall had first at the time. `sources` are those who said so. `why` is the reason for
-    leaving it out; empty if it is used.
+    Attributes:
+        request: Its text, on one line.
+        right: Names of the flows; empty as well where the word was taken back.
+        first: The flow that recall had first at the time.
+        ids: The entries of the log that say so.
+        sources: Who says so.
+        why: Why it is in the list that it is in; empty if it is newly learned.
     """
 
     request: str
@@ -48,260 +49,306 @@ class Correction:
     why: str = ""
 
     @property
-    def is_held(self) -> bool:
-        """Whether it cannot become an example, because it has several flows or none, or is too long."""
-        has_words = any(letter.isalpha() for letter in self.request)
-        return len(self.right) != 1 or len(self.request) > LONGEST or not has_words
-
-    @property
     def flow(self) -> str:
         """The right flow, if there is exactly one."""
         return self.right[0] if len(self.right) == 1 else ""
 
-    @property
-    def weight(self) -> int:
-        """The weight of the source that weighs most."""
-        return max((each.weight for each in self.sources), default=0)
-
-    def confirmed_by(self, other: "Correction") -> "Correction":
-        """Return it with the ids and sources of another one that says the same."""
-        sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
-        return replace(self, ids=(*self.ids, *other.ids), sources=sources)
-
-    def refused(self, why: str) -> "Correction":
-        """Return it with the reason for leaving it out."""
-        return replace(self, why=why)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The latest correction for each text, and the refused ones: unusable, or contradicted later.
+    """The corrections of a log. Each corrected entry is in exactly one list, but for `judging`.
 
-    Suggested are labels that an agent inferred for requests that no person corrected, for a person to look at.
+    Attributes:
+        people: What persons said, to learn as it stands.
+        hinted: Hints with enough witnesses, to learn if they cost nothing.
+        waiting: Hints without, and those that only a person may give.
+        overruled: What a later or weightier word contradicts.
+        taken_back: What a person took back.
+        unlearnable: What can be no example.
+        judging: Those of them that say what persons expect all the same.
+        settled: By request (`same_request`), the flow that persons say is right; empty if it is no example of any flow.
     """
 
-    corrections: tuple[Correction, ...] = ()
-    refused: tuple[Correction, ...] = ()
-    suggested: tuple[Correction, ...] = ()
+    people: tuple[Correction, ...] = ()
+    hinted: tuple[Correction, ...] = ()
+    waiting: tuple[Correction, ...] = ()
+    overruled: tuple[Correction, ...] = ()
+    taken_back: tuple[Correction, ...] = ()
+    unlearnable: tuple[Correction, ...] = ()
+    judging: tuple[Correction, ...] = ()
+    settled: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
-    """Sort the corrections of a log (oldest entry first) that name existing flows."""
-    found: dict[str, Correction] = {}
-    hints: dict[str, Correction] = {}
-    refused: list[Correction] = []
-    known = frozenset(names)
-    for entry in entries:
-        if entry.right is None:
+def gathered(
+    entries: Iterable[Logged],
+    registry: Mapping[str, BaseFlow],
+    *,
+    version: Version | None = None,
+    cases: Sequence[Case] = (),
+    tools: Mapping[str, Tool] | None = None,
+) -> Gathered:
+    """Sort the corrections of a log.
+
+    Args:
+        entries: Entries of one agent.
+        registry: The flows, as their authors wrote them.
+        version: What was learned so far.
+        cases: Labelled requests, none of which is learned.
+        tools: The connected tools, by name, which tell the flows that may change something (`changing`).
+    """
+    return _Sorting(registry, version, cases, tools).sorted(entries)
+
+
+def changing(registry: Mapping[str, BaseFlow], tools: Mapping[str, Tool] | None) -> frozenset[str]:
+    """Return the names of the flows that may change something.
+
+    Such a flow, a part of it or a flow that it calls names a destructive tool or one that is not known, leaves a step
+    to whatever tool fits, or cannot be read.
+    """
+    known = tools or {}
+    return frozenset(flow.name for flow in registry.values() if any(_destroys(each, known) for each in _whole(flow)))
+
+
+def _whole(flow: BaseFlow) -> Iterator[BaseFlow | None]:
+    """Yield a flow, its parts and the flows that they call, each once; None in the place of what is not there."""
+    found, ahead = set[str](), [flow]
+    while ahead:
+        each = ahead.pop()
+        if each.id in found:
             continue
-        one = Correction(
-            request=yaml_text(entry.request),
-            right=entry.right,
-            first=entry.first,
-            ids=(entry.id,),
-            sources=() if entry.corrected_by is None else (entry.corrected_by,),
-        )
-        if why := _why_not(entry, known):
-            refused.append(one.refused(why))
-            continue
-        text = spelled(one.request)
-        kept = found if entry.is_corrected_by_human else hints
-        earlier = kept.get(text)
-        if earlier is not None and set(earlier.right) == set(one.right):
-            kept[text] = earlier.confirmed_by(one)
-            continue
-        if earlier is not None and earlier.weight > one.weight:
-            refused.append(one.refused(f"a reviewer says {' and '.join(earlier.right) or 'that nothing fits'}"))
-            continue
-        if earlier is not None and kept is found:
-            refused.append(earlier.refused(f"a later one says {' and '.join(one.right) or 'that nothing fits'}"))
-        kept[text] = one
-    suggested = tuple(each for text, each in hints.items() if text not in found)
-    return Gathered(corrections=tuple(found.values()), refused=tuple(refused), suggested=suggested)
+        found.add(each.id)
+        yield each
+        try:
+            ahead += [*each.subflows, *map(each.resolve, each.calls)]
+        except FlowError:
+            yield None
 
 
-def is_kept_apart(text: str, share: float) -> bool:
-    """Whether a request is held out for the gate; always the same for the same words."""
-    digest = hashlib.sha256(spelled(text).encode(errors="replace")).digest()
-    return int.from_bytes(digest[:4], "big") < share * _SHARES
-
-
-def _why_not(entry: Logged, known: Collection[str]) -> str:
-    gone = [name for name in entry.right or () if name not in known]
-    if gone:
-        return f"there is no flow {gone[0]!r}"
-    if not entry.request.strip():
-        return "its text was not kept"
-    if not entry.alone:
-        return "it needs what was said before"
-    return why_unfit(entry.request)
+def _destroys(flow: BaseFlow | None, known: Mapping[str, Tool]) -> bool:
+    if flow is None:
+        return True
+    try:
+        is_open = CHOOSE in chain_of(flow)
+    except FlowError:
+        return True
+    return is_open or any(name not in known or known[name].destructive for name in flow.own_tools)
 
 
 def why_unfit(text: str) -> str:
-    """Why no flow may learn a text, whoever says that it is right; empty if nothing is against it."""
+    """Return why no flow may learn a text, whoever says that it is right; empty if nothing is against it."""
+    if not any(letter.isalpha() for letter in text):
+        return "it has no words"
+    if len(text) > LONGEST:
+        return f"it has more than {LONGEST} characters"
     found = injection(nfkc(seen(text)))
     return f"it tells a model what to do: “{found}”" if found else ""
 
 
-_NEAR_COPY: Final = 0.95
-"""Cosine from which a text adds nothing to another one of its flow."""
-_SAID_TWICE: Final = 2
-"""Number of log entries that make a correction trusted."""
-_LIKELY: Final = 0.4
-"""Least P(the corrected flow is right), by all else that is known."""
-_ROUNDS: Final = 2
-"""Rounds of doubt: first all corrections speak for each other, then the trusted ones alone."""
-DOUBT: Final = "all else that is known does not make its flow likely: a person should look"
-
-
-def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
-    """Return a row of length 1 for each text, from the first stage of an embedder."""
-    first = stages_of(embedder)[0]
-    return unit_rows(embedded(first, first.embed, [indexable(text) for text in texts]))
-
-
-def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
-    """Return the cosine of each row with the nearest other row of its group; groups of one are skipped."""
-    found: list[float] = []
-    for rows in groups:
-        if len(rows) > 1:
-            cosines = rows @ rows.T
-            np.fill_diagonal(cosines, -1.0)
-            found += cosines.max(axis=1).tolist()
-    return found
-
-
-def nearest_of(
-    texts: Sequence[tuple[str, str]], learned: Sequence[Correction], embedder: Embedder, *, farthest: bool = False
-) -> list[int | None]:
-    """Return for each (text, flow) the position of the nearest, or farthest, correction for this flow, if any."""
-    rows = unit_vectors([each.request for each in learned], embedder)
-    asked = unit_vectors([text for text, _ in texts], embedder)
-    found: list[int | None] = []
-    for row, (_, flow) in zip(asked, texts, strict=True):
-        own = [place for place, each in enumerate(learned) if each.flow == flow]
-        cosines = rows[own] @ row
-        found.append(own[int((-cosines if farthest else cosines).argmax())] if own else None)
-    return found
-
-
-def with_examples(registry: Mapping[str, BaseFlow], learned: Iterable[Correction]) -> FlowRegistry:
-    """Return copies of the flows with corrected requests as further examples."""
-    texts: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for each in learned:
-        texts[each.flow][each.request] = ""
-    return taught(registry, Version(number=1, at="", examples=texts)).registry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
-    """Where corrected requests lead now, and the positions of the corrections that a person should check first."""
-
-    led: Sequence[Routed]
-    doubted: frozenset[int] = frozenset()
-
-
-async def examined(
-    registry: Mapping[str, BaseFlow],
-    corrections: Sequence[Correction],
+def review(
+    log: OutcomeLog,
     *,
-    routing: RouteOptions | None = None,
-    embedder: Embedder,
-    language: str,
-) -> Examined:
-    """Examine corrections for one flow each, by the catalogue and by each other.
+    agent_id: str,
+    source: Source,
+    accept: Collection[str] = (),
+    undo: Collection[str] = (),
+    learned: Collection[str] = (),
+) -> None:
+    """Write a person's word on corrections of a log: to accept what was said, or to take it back.
 
-    A correction is trusted if recall leads to its flow already, if two log entries have it, or if its flow is likely by
-    all else that is known: the catalogue and the other corrections, learned without this one; or the catalogue and the
-    trusted ones alone. What fits any flow is likely for none.
+    What is taken back is no correction any more, until a person makes one.
+
+    Args:
+        log: The log.
+        agent_id: The agent whose entries they are.
+        source: The person.
+        accept: Ids of entries, or their beginnings of at least eight characters.
+        undo: Likewise.
+        learned: Ids of entries that were learned and may be taken back as well, though the log no longer has them:
+            that is for `learn` to do.
+
+    Raises:
+        ConfigError: An id is of no corrected entry, or of several. Nothing was written then.
+        OutcomeLogError: The log cannot be read or written.
     """
-    asked = [Query(request=each.request) for each in corrections]
-    now = await led(registry, asked, routing, embedder=embedder, language=language)
-    places = range(len(corrections))
-    doubted = [place for place in places if not _is_known(corrections[place], now[place])]
-    known = corrections
-    for _ in range(_ROUNDS):
-        open_ones = [corrections[place] for place in doubted]
-        found = await compute(_chances, registry, known, open_ones, embedder, language)
-        doubted = [
-            place
-            for place, each, chance in zip(doubted, open_ones, found, strict=True)
-            if chance < _LIKELY or is_broad(each.request)
-        ]
-        known = [corrections[place] for place in sorted({*places} - {*doubted})]
-    return Examined(led=now, doubted=frozenset(doubted))
+    corrected = [entry.id for entry in log.read(agent_id=agent_id, corrected=True)]
+    words: dict[str, tuple[str, ...] | None] = {}
+    for given in accept:
+        found = ids_of(given, corrected)
+        said = [each for entry in found for each in log.feedback(entry) if each.right is not None]
+        if not said:
+            raise ConfigError(f"--accept: nobody said what is right for an entry {given!r:.80} of agent {agent_id}")
+        words[found[0]] = max(reversed(said), key=lambda each: each.source.weight).right
+    for given in undo:
+        found = ids_of(given, corrected)
+        if not found and not ids_of(given, learned):
+            raise ConfigError(f"--undo: there is no corrected entry {given!r:.80} of agent {agent_id} in the log")
+        words |= dict.fromkeys(found)
+    for entry, right in words.items():
+        log.correct(entry, right, source=source)
 
 
-def _is_known(one: Correction, now: Routed) -> bool:
-    return now.first == one.flow or len(one.ids) >= _SAID_TWICE
+def ids_of(given: str, known: Iterable[str]) -> list[str]:
+    """Return the id that a text is, or begins with at least eight characters; none if there is no such id.
 
-
-def _chances(
-    registry: Mapping[str, BaseFlow],
-    known: Sequence[Correction],
-    corrections: Sequence[Correction],
-    embedder: Embedder,
-    language: str,
-) -> list[float]:
-    """Return P(its flow is right) of each correction, as the flows have learned the `known` ones without it.
-
-    The last stage of an embedder decides.
+    Raises:
+        ConfigError: Several begin so.
     """
-    if not corrections:
-        return []
-    encoder = Encoder(stages_of(embedder)[-1], Lexical(language))
-    cards = [flow.card() for flow in with_examples(registry, known).values()]
-    flows = {card.name: place for place, card in enumerate(cards)}
-    learned = [{spelled(text): place for place, text in enumerate(card.examples)} for card in cards]
-    vectors = encoder.embed([indexable(each.request) for each in corrections])
-    asked = [
-        (flow := flows[each.flow], learned[flow].get(spelled(each.request)), each.request, vector)
-        for each, vector in zip(corrections, vectors, strict=True)
-    ]
-    rows = encoder.rows(cards)
-    with threadpool_limits(1, user_api="blas"):
-        return chances(cards, rows, encoder.lexical, asked)
+    found = [each for each in known if each == given or (len(given) >= SHORT_ID and each.startswith(given))]
+    exact = [each for each in found if each == given]
+    if len(found) > 1 and not exact:
+        raise ConfigError(f"{len(found)} entries have ids that begin with {given!r:.80}: write more of it")
+    return exact or found
 
 
-def chosen(  # noqa: PLR0913 - bounds with a name
-    registry: Mapping[str, BaseFlow],
-    corrections: Sequence[Correction],
-    found: Examined,
-    embedder: Embedder,
-    *,
-    taken: Mapping[str, int],
-    most: int,
-    most_confirmed: int,
-) -> tuple[list[Correction], list[Correction]]:
-    """Return the corrections to learn, the most informative first, and the refused ones.
+class _Sorting:
+    """One run of `gathered`: its arguments as lookups, and the lists."""
 
-    Refused are doubted ones, near copies of a text of their flow, and more than `most` texts for a flow, with those
-    `taken` before. Wrongly routed requests come first, then those with the lowest confidence. At most `most_confirmed`
-    may lead to their flow already.
-    """
-    rows = unit_vectors([each.request for each in corrections], embedder)
-    order = sorted(
-        (place for place in range(len(corrections)) if place not in found.doubted),
-        key=lambda place: (
-            found.led[place].first == corrections[place].flow,
-            found.led[place].confidence or 0.0,
-            place,
-        ),
-    )
-    own = {flow.name: list(unit_vectors(flow.examples, embedder)) for flow in registry.values()}
-    counts, confirmed = defaultdict[str, int](int, taken), defaultdict[str, int](int)
-    kept: list[Correction] = []
-    refused = [corrections[place].refused(DOUBT) for place in sorted(found.doubted)]
-    for place in order:
-        each = corrections[place]
-        name, is_led = each.flow, found.led[place].first == each.flow
-        if own[name] and float((np.stack(own[name]) @ rows[place]).max()) >= _NEAR_COPY:
-            refused.append(each.refused("an example of the flow says it already"))
-        elif counts[name] >= most or (is_led and confirmed[name] >= most_confirmed):
-            refused.append(each.refused("it leads there already" if is_led else f"the flow learns {most} others"))
+    def __init__(
+        self,
+        registry: Mapping[str, BaseFlow],
+        version: Version | None,
+        cases: Sequence[Case],
+        tools: Mapping[str, Tool] | None,
+    ) -> None:
+        self._flows = {flow.name: flow for flow in registry.values()}
+        self._changing = changing(registry, tools)
+        self._labelled = Sames((case.request for case in cases), numbers=False)
+        self._authored = {same_request(text): flow.name for flow in registry.values() for text in flow.examples}
+        learned = examples_of(version).items()
+        self._learned = {same_request(text): name for name, texts in learned for text in texts}
+        self._people, self._hinted = list[Correction](), list[Correction]()
+        self._waiting, self._overruled = list[Correction](), list[Correction]()
+        self._taken_back, self._unlearnable = list[Correction](), list[Correction]()
+        self._judging, self._settled = list[Correction](), dict[str, str]()
+
+    def sorted(self, entries: Iterable[Logged]) -> Gathered:
+        groups: dict[str, list[Logged]] = {}
+        for entry in sorted((each for each in entries if each.corrected_by is not None), key=_said_at):
+            if why := self._why_not(entry):
+                self._unlearnable.append(_merged([entry], why))
+            else:
+                groups.setdefault(same_request(entry.request), []).append(entry)
+        for request, said in groups.items():
+            self._settle(request, said)
+        return Gathered(
+            people=tuple(self._people),
+            hinted=tuple(self._hinted),
+            waiting=tuple(self._waiting),
+            overruled=tuple(self._overruled),
+            taken_back=tuple(self._taken_back),
+            unlearnable=tuple(self._unlearnable),
+            judging=tuple(self._judging),
+            settled=self._settled,
+        )
+
+    def _why_not(self, entry: Logged) -> str:
+        """Return why an entry says nothing that can be used."""
+        gone = [name for name in entry.right or () if name not in self._flows]
+        if gone:
+            return f"there is no flow {gone[0]!r}"
+        if not same_request(entry.request):
+            return "it has no words" if entry.request.strip() else "its text was not kept"
+        if not entry.alone:
+            return "it needs what was said before"
+        if not entry.right and entry.right is not None and _source(entry).kind == "agent":
+            return "it was called off, which does not say what would have been right"
+        return ""
+
+    def _settle(self, request: str, said: Sequence[Logged]) -> None:
+        """Put all that was said of one request into lists, in the order in which it was said."""
+        person = next((each for each in reversed(said) if _source(each).kind == "person"), None)
+        gone = said if person is not None and person.right is None else [each for each in said if each.right is None]
+        self._taken_back += [_merged([each], f"by {_source(person or each)}") for each in gone]
+        standing = [each for each in said if each not in gone]
+        if person is None:
+            self._weigh(request, standing)
+        elif person.right is None:
+            self._settled[request] = ""
         else:
-            kept.append(each)
-            own[name].append(rows[place])
-            counts[name] += 1
-            confirmed[name] += is_led
-    return kept, refused
+            self._decide(request, person, standing)
+
+    def _decide(self, request: str, person: Logged, said: Sequence[Logged]) -> None:
+        """Learn what a person said last about one request, whatever others say."""
+        right = _right(person)
+        told = f"{_source(person)} says {_in_words(person.right or ())}"
+        self._overruled += [_merged([each], told) for each in said if _right(each) != right]
+        found = _merged([each for each in said if _right(each) == right])
+        why = self._why_unlearnable(request, found)
+        self._settled[request] = "" if why else found.flow
+        if not why:
+            self._people.append(found)
+            return
+        self._unlearnable.append(_told(found, why))
+        if not self._labelled.of(found.request):
+            self._judging.append(found)
+
+    def _weigh(self, request: str, said: Sequence[Logged]) -> None:
+        """Weigh hints about one request by their witnesses; of one witness the last word counts."""
+        last = {witness_of(_source(each)): each for each in said}
+        votes = Counter(_right(each) for each in last.values())
+        learned = self._authored.get(request, self._learned.get(request))
+        for right in dict.fromkeys(map(_right, said)):
+            found = _merged([each for each in said if _right(each) == right])
+            if not votes[right]:
+                self._overruled.append(_told(found, "the same witness says something else later"))
+            elif why := self._why_unlearnable(request, found):
+                self._unlearnable.append(_told(found, why))
+            elif why := self._why_waiting(found, votes, learned):
+                self._waiting.append(_told(found, why))
+            else:
+                self._hinted.append(found)
+
+    def _why_waiting(self, found: Correction, votes: Counter[frozenset[str]], learned: str | None) -> str:
+        witnesses = votes[frozenset(found.right)]
+        if learned is not None:
+            return "" if learned == found.flow else f"it is learned for {learned}: a person can say otherwise"
+        if len(votes) > 1:
+            return f"{witnesses} of {votes.total()} witnesses say so: a person should look"
+        if witnesses < WITNESSES:
+            return f"{witnesses} of {WITNESSES} independent witnesses (keys, or conversations without one)"
+        if found.flow in self._changing:
+            return f"{found.flow} may change something: only a person may lead requests there"
+        return ""
+
+    def _why_unlearnable(self, request: str, found: Correction) -> str:
+        if self._labelled.of(found.request):
+            return "it is among the labelled requests"
+        if len(found.right) != 1:
+            return f"it is for {'several flows' if found.right else 'no flow'}"
+        if not takes_examples(self._flows[found.flow]):
+            return f"{found.flow} makes its own examples"
+        if (owner := self._authored.get(request, found.flow)) != found.flow:
+            return f"it is an example of {owner}: take it out there first"
+        return why_unfit(found.request)
+
+
+def _said_at(entry: Logged) -> float:
+    return entry.at if entry.corrected_at is None else entry.corrected_at
+
+
+def _source(entry: Logged) -> Source:
+    return entry.corrected_by or entry.chosen_by
+
+
+def _right(entry: Logged) -> frozenset[str]:
+    return frozenset(entry.right or ())
+
+
+def _merged(said: Sequence[Logged], why: str = "") -> Correction:
+    """Return what several entries say of one request as one correction."""
+    return Correction(
+        request=yaml_text(said[0].request),
+        right=said[0].right or (),
+        first=said[-1].first,
+        ids=tuple(each.id for each in said),
+        sources=tuple(dict.fromkeys(map(_source, said))),
+        why=why,
+    )
+
+
+def _told(found: Correction, why: str) -> Correction:
+    return replace(found, why=why)
+
+
+def _in_words(right: Sequence[str]) -> str:
+    return " and ".join(right) or "that nothing fits"

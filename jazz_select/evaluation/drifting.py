@@ -15,7 +15,7 @@ import numpy as np
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.corrections import to_the_nearest, unit_vectors
+from jazz_select.evaluation.checks.nearness import to_the_nearest, unit_vectors
 from jazz_select.evaluation.metrics import interval
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from jazz_select.arguments import read_as
 from jazz_select.data_files import LARGEST, MOST_VALUES
 from jazz_select.errors import ConfigError, FlowError
-from jazz_select.evaluation.cases import Case, read_entries
+from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.whole_files import locked, write_readable
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import indexable
@@ -27,9 +27,9 @@ _KEPT: Final = 10
 """Most versions in a file, including the live one and the one on trial."""
 _ROOM: Final = 0.8
 """How much of what a file may hold is filled with versions that nobody needs."""
-_OF_A_VERSION, _OF_A_CASE, _BYTES_A_VALUE = 30, 12, 16
-"""The values of a version and of a case beside their texts, and the bytes of a value beside its letters."""
-_ADVICE: Final = "take texts out of it, learn fewer a flow (--most), or split the agent"
+_OF_A_VERSION, _BYTES_A_VALUE = 30, 16
+"""The values of a version beside its texts, and the bytes of a value beside its letters."""
+_ADVICE: Final = "take texts out of it, or split the agent"
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
 # `live` is the number of the version that `sync --learned` indexes, `shadow` of the one on trial; 0 is none.
@@ -39,20 +39,6 @@ _HEAD = """\
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class HeldCase(_Frozen):
-    """A correction that is no example: held out for the gate, or harmful as an example."""
-
-    request: str = Field(min_length=1, max_length=8_000)
-    expect: tuple[str, ...]
-    why: str = ""
-    ids: str = ""
-    """Ids of the log's entries, separated by blanks."""
-
-    def as_case(self) -> Case:
-        """Return it as a labelled request."""
-        return Case(request=self.request, expect=self.expect, why=self.why)
 
 
 class Gain(_Frozen):
@@ -75,7 +61,6 @@ class Version(_Frozen):
     gain: Gain | None = None
     examples: Mapping[str, Mapping[str, str]] = Field(default_factory=dict[str, dict[str, str]])
     """Learned texts by flow name, each with the ids of its log entries, separated by blanks."""
-    cases: tuple[HeldCase, ...] = ()
 
     @field_validator("examples")
     @classmethod
@@ -95,10 +80,14 @@ class Version(_Frozen):
     def share(self) -> float:
         """About how much it takes of the values or of the bytes that can be read of a file, whichever is more."""
         learned = [text for texts in self.examples.values() for pair in texts.items() for text in pair]
-        held = [text for each in self.cases for text in (each.request, each.why, each.ids, *each.expect)]
-        values = _OF_A_VERSION + 2 * len(self.examples) + len(learned) + len(held) + _OF_A_CASE * len(self.cases)
-        letters = sum(len(text.encode()) for text in (*learned, *held))
+        values = _OF_A_VERSION + 2 * len(self.examples) + len(learned)
+        letters = sum(len(text.encode()) for text in learned)
         return max(values / MOST_VALUES, (letters + _BYTES_A_VALUE * values) / LARGEST)
+
+
+def examples_of(version: Version | None) -> Mapping[str, Mapping[str, str]]:
+    """Return the learned texts of a version by flow name, each with its ids; none of None."""
+    return {} if version is None else version.examples
 
 
 class Overlay(_Frozen):
@@ -229,7 +218,7 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
     Raises:
         FlowValidationError: A flow cannot be registered again as it is.
     """
-    learned: Mapping[str, Mapping[str, str]] = {} if version is None else version.examples
+    learned = examples_of(version)
     made, notes = FlowRegistry(min_examples=0), list[str]()
     for flow in registry.values():
         again = copy(flow)

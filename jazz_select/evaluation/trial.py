@@ -1,41 +1,74 @@
-"""The effect of learning on a catalogue: the gate that a change must pass, and the version on trial."""
+"""The effect of learning on a catalogue: what a change costs of known requests, and the version on trial."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, fields
-from math import comb, sqrt
-from typing import Final, Literal
+from math import sqrt
+from typing import Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
-from jazz_select.evaluation.overlay import Gain, Overlay, spelled, takes_examples, taught
+from jazz_select.evaluation.overlay import Gain, Overlay, Version, spelled, takes_examples, taught
 from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.stages import is_none_suspected
+from jazz_select.text import counted
 from jazz_select.travel import JsonData
 
 _LEAST_EXAMPLES: Final = 3
-"""A flow with fewer examples spares none for the gate."""
+"""A flow with fewer examples spares none to judge by."""
 _MOST_OWN: Final = 1_000
-_NOISE: Final = 0.05
-"""Significance level below which a flow's losses count."""
-_NO_FLOW: Final = ""
-"""Stands for the flow of out-of-scope requests in counts."""
-Part = Literal["held", "case", "own"]
+_LEAST_JUDGED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gated:
-    """A request of the gate, its source, and its right flows, one of which must be first; empty for out of scope."""
+class Change:
+    """A request whose first flow differs; if the version learned it, it says nothing about others."""
+
+    request: str
+    before: str
+    after: str
+    right: tuple[str, ...] | None = None
+    learned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a change costs of the requests that are known: labelled ones, and an example of each flow.
+
+    Attributes:
+        gain: Shares that lead to a right flow before and after.
+        lost: Requests that were right, and are no more.
+        won: Requests that were not right, and are.
+        moved: All whose first flow differs, those among them.
+    """
+
+    gain: Gain
+    lost: tuple[Change, ...] = ()
+    won: tuple[Change, ...] = ()
+    moved: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        gain = self.gain
+        change = gain.after - gain.before
+        return (
+            f"right first {gain.before:.1%} → {gain.after:.1%} of {counted(gain.requests, 'known request')} "
+            f"({100 * change:+.1f} points, {100 * gain.low:+.1f} to {100 * gain.high:+.1f}); "
+            f"{counted(len(self.moved), 'request')} would move, {len(self.lost)} away from what is right"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A request, and the flows of which one must be first for it; none for one out of scope."""
 
     asked: Query
     right: frozenset[str]
-    part: Part
 
     def is_right(self, route: Routed) -> bool:
         """Whether a route is right, as far as recall alone can tell.
@@ -47,26 +80,78 @@ class Gated:
         return route.outcome is Outcome.NONE or (route.outcome is Outcome.ASKED and is_none_suspected(route.p_none))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The effect of a change on the gate: positions of lost and won requests, and why it must not land, if it must."""
+class Scales:
+    """Weighs versions of what is learned by the requests that are known.
 
-    gain: Gain
-    lost: tuple[int, ...] = ()
-    won: tuple[int, ...] = ()
-    why: str = ""
-
-
-def gate_cases(cases: Sequence[Case], part: Part) -> list[Gated]:
-    """Return labelled requests as requests of the gate."""
-    return [Gated(asked=Query.of(case), right=frozenset(case.expect), part=part) for case in cases]
-
-
-def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Gated]]:
-    """Return the catalogue with one author's example taken out of each flow, and these examples as gate requests.
-
-    An indexed example would find itself. The example is chosen by a hash of its text.
+    An added example refits all of recall, so each version is indexed anew. Labelled requests are asked of the catalogue
+    as it would be shipped, and one example of each flow of a catalogue without these examples, since an indexed example
+    would find itself.
     """
+
+    def __init__(
+        self,
+        authored: Mapping[str, BaseFlow],
+        cases: Sequence[Case],
+        *,
+        routing: RouteOptions | None,
+        embedder: Embedder,
+        language: str,
+    ) -> None:
+        """Take the flows as their authors wrote them, labelled requests, and how the deployment selects."""
+        self._authored = authored
+        self._spared, self._own = _spared(authored)
+        self._labelled = [Known(asked=Query.of(case), right=frozenset(case.expect)) for case in cases]
+        self._routing = routing
+        self._index = {"embedder": embedder, "language": language}
+        self._judged = [*self._labelled, *self._own]
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether there are at least three requests for flows to judge by."""
+        return sum(bool(each.right) for each in self._judged) >= _LEAST_JUDGED
+
+    async def routes(self, version: Version | None) -> list[Routed]:
+        """Return where the known requests lead with a version."""
+        sides = ((self._authored, self._labelled), (self._spared, self._own))
+        found: list[Routed] = []
+        for flows, judged in sides:
+            if judged:
+                asked = [each.asked for each in judged]
+                found += await led(taught(flows, version).registry, asked, self._routing, **self._index)
+        return found
+
+    def cost(self, before: Sequence[Routed], after: Sequence[Routed]) -> Cost:
+        """Return what differs between two routes of the known requests.
+
+        Requests out of scope are not part of the gain. Its interval is that of paired shares (Wald, as in McNemar's
+        test).
+        """
+        places = range(len(self._judged))
+        was, now = (
+            [known.is_right(route) for known, route in zip(self._judged, side, strict=True)] for side in (before, after)
+        )
+
+        def changes(wanted: Sequence[bool]) -> tuple[Change, ...]:
+            return tuple(
+                Change(
+                    request=self._judged[place].asked.request,
+                    before=before[place].first,
+                    after=after[place].first,
+                    right=tuple(sorted(self._judged[place].right)),
+                )
+                for place in places
+                if wanted[place]
+            )
+
+        lost, won = ([one and not other for one, other in zip(*pair, strict=True)] for pair in ((was, now), (now, was)))
+        differs = [before[place].first != after[place].first for place in places]
+        fits = [place for place in places if self._judged[place].right]
+        counts = (sum(some[place] for place in fits) for some in (was, won, lost))
+        return Cost(gain=_gain(len(fits), *counts), lost=changes(lost), won=changes(won), moved=changes(differs))
+
+
+def _spared(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Known]]:
+    """Return the catalogue with one example taken out of each flow, chosen by a hash, and these as known requests."""
     own: dict[str, str] = {}
     for flow in authored.values():
         if len(flow.examples) >= _LEAST_EXAMPLES and takes_examples(flow):
@@ -74,59 +159,14 @@ def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -
     if len(own) > _MOST_OWN:
         own = {each: own[each] for each in sorted(own, key=_hash)[:_MOST_OWN]}
     made = FlowRegistry(min_examples=0)
-    for flow in registry.values():
+    for flow in authored.values():
         again = copy(flow)
         if flow.id in own:
             again.examples = tuple(each for each in flow.examples if each != own[flow.id])
         made.register(again)
-    judged = [
-        Gated(asked=Query(request=text), right=frozenset({authored[each].name}), part="own")
-        for each, text in own.items()
+    return made, [
+        Known(asked=Query(request=text), right=frozenset({authored[each].name})) for each, text in own.items()
     ]
-    return made, judged
-
-
-def verdict(judged: Sequence[Gated], before: Sequence[Routed], after: Sequence[Routed]) -> Verdict:
-    """Compare the routes of the same requests before and after a change.
-
-    The change must not land if fewer requests are right in all or among the given labelled ones, or if a flow loses
-    more than it wins beyond noise (a sign test at .05). Out-of-scope requests are judged apart, in the same way, and
-    are not part of the gain. The interval of the gain is that of paired shares (Wald, as in McNemar's test).
-    """
-    was = [each.is_right(route) for each, route in zip(judged, before, strict=True)]
-    now = [each.is_right(route) for each, route in zip(judged, after, strict=True)]
-    lost = tuple(place for place, (old, new) in enumerate(zip(was, now, strict=True)) if old and not new)
-    won = tuple(place for place, (old, new) in enumerate(zip(was, now, strict=True)) if new and not old)
-    fits = [place for place, each in enumerate(judged) if each.right]
-    changed = [sum(bool(judged[place].right) for place in places) for places in (won, lost)]
-    gain = _gain(len(fits), sum(was[place] for place in fits), *changed)
-    return Verdict(gain=gain, lost=lost, won=won, why=_why_not(judged, won, lost))
-
-
-def _why_not(judged: Sequence[Gated], won: Sequence[int], lost: Sequence[int]) -> str:
-    def counted(wanted: Callable[[Gated], bool]) -> list[int]:
-        return [sum(wanted(judged[place]) for place in places) for places in (lost, won)]
-
-    less, more = counted(lambda each: bool(each.right))
-    if less > more:
-        return f"of {sum(bool(each.right) for each in judged)} requests {less} would be lost and {more} won"
-    less, more = counted(lambda each: each.part == "case" and bool(each.right))
-    if less > more:
-        return f"of the labelled requests {less} would be lost and {more} won"
-    less, more = counted(lambda each: each.part == "case" and not each.right)
-    if less > more:
-        return f"of the labelled requests that no flow is for, {less} would seem to be for one, and {more} no more"
-    for name in sorted({name for place in lost for name in judged[place].right or {_NO_FLOW}}):
-        less, more = counted(lambda each, name=name: name in (each.right or {_NO_FLOW}))
-        if less > more and _chance(less, more) < _NOISE:
-            return f"{name or 'what no flow is for'} would lose {less} requests and win {more}"
-    return ""
-
-
-def _chance(lost: int, won: int) -> float:
-    """Return P(at least this many losses among the changed requests) if losses and wins are equally likely."""
-    changed = lost + won
-    return sum(comb(changed, each) for each in range(lost, changed + 1)) / 2**changed
 
 
 def _gain(requests: int, right: int, won: int, lost: int) -> Gain:
@@ -149,17 +189,6 @@ def _hash(text: str) -> bytes:
 
 _MOST_REQUESTS: Final = 20_000
 _SHOWN: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A request whose first flow differs on trial; if the version learned it, it says nothing about others."""
-
-    request: str
-    before: str
-    after: str
-    right: tuple[str, ...] | None = None
-    learned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ is large, so only the clearest cases are reported.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -21,12 +21,13 @@ import numpy.typing as npt
 from jazz_select.consent import is_courtesy
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.wording import Sames, content, is_broad, related, words_of
-from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut
-from jazz_select.ports import Vectors
+from jazz_select.memory.text_vectors import embedded
+from jazz_select.ports import Embedder, Vectors
 from jazz_select.values import FlowCard
 
 MOST_ASKED = 5_000
@@ -269,6 +270,23 @@ class Field:
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         return self._encoder.of_stage(0, self._encoder.embed([indexable(text) for text in texts]))
+
+
+def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
+    """Return a row of length 1 for each text, from the first stage of an embedder."""
+    first = stages_of(embedder)[0]
+    return unit_rows(embedded(first, first.embed, [indexable(text) for text in texts]))
+
+
+def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
+    """Return the cosine of each row with the nearest other row of its group; groups of one are skipped."""
+    found: list[float] = []
+    for rows in groups:
+        if len(rows) > 1:
+            cosines = rows @ rows.T
+            np.fill_diagonal(cosines, -1.0)
+            found += cosines.max(axis=1).tolist()
+    return found
 
 
 def _asked(results: Sequence[HeldOut], texts: Vectors) -> Asked:

@@ -1,6 +1,6 @@
 """`suggest`: examples, negatives and sharper conditions for thin or colliding flows, for a person to review.
 
-Sources are a log, with requests that a person confirmed or recall was sure of, and optionally a model, whose texts
+Sources are a log, with requests that somebody corrected or recall was sure of, and optionally a model, whose texts
 pass the filters of `check`. Nothing is changed in the flows.
 """
 
@@ -26,7 +26,7 @@ from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.safety import injection
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import Sames, content, is_unwritten
-from jazz_select.evaluation.corrections import DOUBT, examined, gathered
+from jazz_select.evaluation.corrections import gathered
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
@@ -262,7 +262,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         for each, flow, sure in labels(logged)
         if placement.holds(flow) and each.request.strip() and work.is_fit(each.request)
     ]
-    believed = await work.believed({flow.id: flow for flow in whole}, usable, opened, language)
+    believed = await asyncio.to_thread(work.believed, {flow.id: flow for flow in whole}, usable)
     await asyncio.to_thread(work.from_log, believed, wanting)
     client = None if model is None else client_for(model)
     try:
@@ -307,38 +307,32 @@ class Drafts:
     dropped: Counter[str] = field(default_factory=Counter[str])
     notes: list[str] = field(default_factory=list[str])
 
-    async def believed(
-        self, registry: Mapping[str, BaseFlow], given: Sequence[_Label], embedder: Embedder, language: str
-    ) -> list[_Label]:
-        """Return the labels without those of a person that `learn` would leave out, which it would not learn either."""
+    def believed(self, registry: Mapping[str, BaseFlow], given: Sequence[_Label]) -> list[_Label]:
+        """Return the labels without what a later or weightier word contradicts, and without what can be no example."""
         said = [replace(each, id=str(place)) for place, (each, _, _) in enumerate(given) if each.right is not None]
-        if not said:
-            return list(given)
-        found = gathered(said, {flow.name for flow in registry.values()})
-        judged = await examined(registry, found.corrections, embedder=embedder, language=language)
-        left_out = [*(found.corrections[place].refused(DOUBT) for place in judged.doubted), *found.refused]
-        self.dropped.update(each.why for each in left_out)
-        gone = {int(place) for each in left_out for place in each.ids}
+        found = gathered(said, registry)
+        gone = {int(place): each.why for each in (*found.overruled, *found.unlearnable) for place in each.ids}
+        self.dropped.update(gone.values())
         return [each for place, each in enumerate(given) if place not in gone]
 
     def from_log(self, logged: Sequence[_Label], wanting: Collection[str]) -> None:
         """Add logged requests: as examples, the most different first, and as negatives of flows wrongly first."""
-        unlike = {(each.request.strip(), flow): (each.first, sure) for each, flow, sure in logged}
-        chosen: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        unlike = {(each.request.strip(), flow): (each, sure) for each, flow, sure in logged}
+        chosen: defaultdict[str, dict[str, str]] = defaultdict(dict)
         placed = self.catalogue.first([request for request, _ in unlike])
-        for (request, name), (led, sure), nearest in zip(unlike, unlike.values(), placed, strict=True):
-            first = led or nearest
+        for (request, name), (entry, sure), nearest in zip(unlike, unlike.values(), placed, strict=True):
+            first = entry.first or nearest
             if sure < 1 and (sure < _SURE or first != name):
                 self.dropped["not sure whose it is"] += 1
                 continue
             if first and first != name and first in wanting:
                 self._negative(request, first, name)
             if name in wanting:
-                chosen[name][request] = sure
+                by = entry.corrected_by
+                chosen[name][request] = f"P = {sure:.2f}" if by is None else f"as {by} says"
         for name, requests in chosen.items():
             for text in self._diverse(name, list(requests)):
-                basis = "confirmed" if requests[text] >= 1 else f"P = {requests[text]:.2f}"
-                why = f"Somebody asked this and {name} was right ({basis})."
+                why = f"Somebody asked this and {name} was right ({requests[text]})."
                 self._add(Target.EXAMPLE, name, text, Basis.LOG, why)
 
     def colliding(

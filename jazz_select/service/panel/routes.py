@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from jazz_select.json_values import plain
 from jazz_select.selector.forecast import forecast
 from jazz_select.service.api.models import TurnBody, json_answer, read_body
 from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
@@ -204,12 +203,11 @@ class _Panel:
 
     async def rehearse(self, request: Request) -> Any:
         body = await read_body(request, teaching.CorrectionBody)
-        found = await teaching.rehearsed_here(self._catalogue, self._files, body)
-        return plain(found) | {"passes": found.passes}
+        return await teaching.rehearsed_here(self._catalogue, self._files, body)
 
     async def undo(self, request: Request) -> Any:
         check_may_teach(request)
-        return await teaching.taken_back(self._catalogue)
+        return await teaching.taken_back(self._catalogue, await read_body(request, teaching.UndoBody))
 
 
 async def _turn(request: Request) -> Response:

@@ -12,12 +12,13 @@ from pydantic import Field
 from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError, UnreadableFileError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
-from jazz_select.evaluation.corrections import LONGEST
-from jazz_select.evaluation.learner import Rehearsal, rehearsed
+from jazz_select.evaluation.corrections import LONGEST, why_unfit
+from jazz_select.evaluation.learner import rehearsed, with_example, without_requests
 from jazz_select.evaluation.overlay import (
     Overlay,
     Version,
     changed_overlay,
+    examples_of,
     load_overlay,
     now,
     spelled,
@@ -27,7 +28,9 @@ from jazz_select.evaluation.overlay import (
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
 from jazz_select.outcomes.callers import Caller
+from jazz_select.outcomes.evidence import same_request
 from jazz_select.outcomes.log import Logged, OutcomeLog, said_by
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.select import FlowSelector
@@ -58,10 +61,19 @@ class CorrectionBody(RequestBody):
     make: Literal["case", "example"] = "case"
     episodes: list[_Text] = Field(default=[], max_length=20)
     note: Annotated[str, Field(max_length=LONGEST)] = ""
-    sure: bool = False
-    """Whether a person has read why an example is doubted, and means it."""
+    by: Annotated[str, Field(max_length=200)] = ""
+    """Who says so. Needed to overrule what was learned for another flow."""
     logged: Annotated[str, Field(max_length=100)] = ""
     """The entry of the log that it is about; one is made where there is none."""
+
+
+class UndoBody(RequestBody):
+    """What is to be taken back: an example that was learned, or all that the last version brought."""
+
+    request: Annotated[str, Field(max_length=LONGEST_REQUEST)] = ""
+    """The example; empty for the last version."""
+    by: Annotated[str, Field(max_length=200)] = ""
+    """Who says so."""
 
 
 async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
@@ -79,27 +91,31 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
         told = await compute(add_case, catalogue.live.registry, files, body, right)
         entry = await _selected(catalogue, body)
     else:
-        rehearsal = await rehearsed_here(catalogue, files, body)
-        if rehearsal.why or (rehearsal.doubt and not body.sure):
-            raise ConfigError(f"it does not pass the gate: {rehearsal.why or rehearsal.doubt}")
+        await compute(_fit_to_teach, catalogue, files, body, right)
         entry = await _selected(catalogue, body)  # as it was selected before anything is taught
-        told = await compute(_as_example, catalogue, files, body, right)
+        told = await compute(_as_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
     problems: list[str] = []
     if told["is_new"] and body.make == "example":
-        try:
-            live = await catalogue.reload()
-            told["generation"] = live.number
-        except Exception as error:  # noqa: BLE001 - it is written: whatever it is, whoever wrote it is to hear of it
-            _log.error("agent_id=<%s> | what was taught is not live", catalogue.agent_id, exc_info=error)
-            problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
+        told |= await _made_live(catalogue, problems)
     try:
         if catalogue.log is not None:
-            await catalogue.live.selector.feedback(entry, right=right, note=body.note, source=said_by("person"))
+            person = said_by("person", body.by.strip())
+            await catalogue.live.selector.feedback(entry, right=right, note=body.note, source=person)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
         entry = ""
         problems.append(f"kept, and the log could not be told: {describe_error(error)}")
     return {**told, "logged": entry, "problems": problems}
+
+
+async def _made_live(catalogue: RunningCatalogue, problems: list[str]) -> dict[str, Any]:
+    """Read the flows with what was written, and tell the generation; else add why it is not live to the problems."""
+    try:
+        return {"generation": (await catalogue.reload()).number}
+    except Exception as error:  # noqa: BLE001 - it is written: whatever it is, whoever wrote it is to hear of it
+        _log.error("agent_id=<%s> | what was written is not live", catalogue.agent_id, exc_info=error)
+        problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
+        return {}
 
 
 def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]:
@@ -223,9 +239,8 @@ def _fit_to_teach(
     if len(right) != 1 or body.episodes:
         msg = "an example is a request that is for one flow by itself: choose one flow, or make it a case"
         raise ConfigError(msg)
-    if len(text) > LONGEST or not any(letter.isalpha() for letter in text):
-        msg = f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case"
-        raise ConfigError(msg)
+    if why := why_unfit(text):
+        raise ConfigError(f"it can be no example, since {why}: reword it, or make it a case")
     registry = catalogue.live.registry
     (name,) = right
     if not all(takes_examples(flow) for flow in registry.values() if flow.name == name):
@@ -253,25 +268,28 @@ def _as_example(
 
     def teach(overlay: Overlay) -> Overlay:
         was.append(overlay.live)
-        return _taught(overlay, name=name, text=text, ids=body.logged)
+        return _taught(overlay, name=name, text=text, ids=body.logged, by=body.by)
 
     told["version"] = changed_overlay(file, teach).live
     return told if told["version"] in was else {**told, "is_new": True, "text": f"{name}: {text}"}
 
 
-def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
+def _taught(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -> Overlay:
     """Return the overlay with a live version that has one more example; a version on trial stays."""
-    before = overlay.version("live") or Version(number=1, at=now())
-    for flow, texts in before.examples.items():
-        if any(spelled(each) == spelled(text) for each in texts):
-            if flow == name:
-                return overlay
-            raise ConfigError(f"{flow} has learned it already: take it out there first")
-    examples = {**before.examples, name: {**before.examples.get(name, {}), text: ids}}
-    made = Version(number=1, at=now(), after=overlay.live, examples=examples, cases=before.cases)
-    taught = overlay.tried(made).promoted()
-    on_trial = overlay.shadow if taught.version(overlay.shadow) else 0
-    return taught.model_copy(update={"shadow": on_trial})
+    before = examples_of(overlay.version("live"))
+    owners = _owners(before, text)
+    if owners == [name]:
+        return overlay
+    if owners and not by.strip():
+        raise ConfigError(f"{owners[0]} has learned it already: say who you are (by) to overrule that")
+    return _with_live(overlay, with_example(before, name, text, ids))
+
+
+def _with_live(overlay: Overlay, examples: Mapping[str, Mapping[str, str]]) -> Overlay:
+    """Return the overlay with these examples in a new live version; a version on trial stays."""
+    made = overlay.tried(Version(number=1, at=now(), after=overlay.live, examples=examples)).promoted()
+    on_trial = overlay.shadow if made.version(overlay.shadow) else 0
+    return made.model_copy(update={"shadow": on_trial})
 
 
 def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
@@ -302,11 +320,13 @@ async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
         return ""
 
 
-# --- the gate ----------------------------------------------------------------------------
+# --- what it costs, and back ------------------------------------------------------------
 
 
-async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> Rehearsal:
-    """What the gate of `learn` says of an example, by the log and all cases that the panel knows. It takes seconds.
+async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
+    """Tell what an example would cost, and which flow's example it would be no more. It takes seconds.
+
+    The cost is told by all cases that the panel knows, and is None if those are too few.
 
     Raises:
         ConfigError: It can be no example, or a file of cases cannot be read.
@@ -315,21 +335,30 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
     right = _right(catalogue, body)
     found = await compute(_fit_to_teach, catalogue, files, body, right)
     if found is None:  # the flow has it already
-        return Rehearsal()
+        return {"cost": None, "overrules": ""}
+    overlay = await compute(load_overlay, cast("Path", catalogue.settings.learned))
+    others = [owner for owner in _owners(examples_of(overlay.version("live")), found) if owner != right[0]]
     live, settings = catalogue.live, catalogue.settings
     cases = [case for file in files.known.values() for case in await compute(_cases, file)]
     said = [] if catalogue.log is None else await compute(_said, catalogue.log, catalogue.agent_id)
-    return await rehearsed(
+    cost = await rehearsed(
         live.registry,
         found,
         right[0],
         entries=said,
-        overlay=await compute(load_overlay, cast("Path", settings.learned)),
+        overlay=overlay,
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
         routing=RouteOptions.of(settings),
     )
+    return {"cost": None if cost is None else plain(cost), "overrules": next(iter(others), "")}
+
+
+def _owners(learned: Mapping[str, Mapping[str, str]], text: str) -> list[str]:
+    """Return the flows that have learned a request."""
+    wanted = same_request(text)
+    return [flow for flow, texts in learned.items() if any(same_request(each) == wanted for each in texts)]
 
 
 def _said(log: OutcomeLog, agent_id: str) -> list[Logged]:
@@ -341,8 +370,10 @@ def _said(log: OutcomeLog, agent_id: str) -> list[Logged]:
         return []
 
 
-async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:
-    """Make the version live that was so before the last one, and read it anew. What was taught stays in the file.
+async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, Any]:
+    """Take back an example, or make the version live that was so before the last one; and read it anew.
+
+    The log is told, so that `learn` does not learn it again. What goes wrong once it is written is told in `problems`.
 
     Raises:
         ConfigError: Nothing is learned here, or there is nothing to take back.
@@ -350,6 +381,36 @@ async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:
     file = catalogue.settings.learned
     if file is None:
         raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
-    changed = await compute(changed_overlay, file, Overlay.rolled_back)
-    live = await catalogue.reload()
-    return {"version": changed.live, "generation": live.number, "can_undo": bool(changed.was_live)}
+    gone: list[str] = []
+
+    def undo(overlay: Overlay) -> Overlay:
+        before = examples_of(overlay.version("live"))
+        if body.request:
+            kept = without_requests(before, {same_request(body.request)})
+            if kept == before:
+                raise ConfigError(f"nothing like {body.request!r:.80} is learned: look at what is")
+            made = _with_live(overlay, kept)
+        else:
+            made = overlay.rolled_back()
+        left = examples_of(made.version("live"))
+        gone.extend(
+            entry
+            for flow, texts in before.items()
+            for text, ids in texts.items()
+            if text not in left.get(flow, ())
+            for entry in ids.split()
+        )
+        return made
+
+    changed = await compute(changed_overlay, file, undo)
+    problems: list[str] = []
+    told = await _made_live(catalogue, problems)
+    try:
+        if catalogue.log is not None:
+            person = said_by("person", body.by.strip())
+            for entry in gone:
+                await compute(partial(catalogue.log.correct, entry, None, source=person))
+    except JazzSelectError as error:
+        _log.error("agent_id=<%s> | what was taken back is not told to the log", catalogue.agent_id, exc_info=error)
+        problems.append(f"taken back, and the log could not be told: {describe_error(error)}")
+    return {"version": changed.live, "can_undo": bool(changed.was_live), "problems": problems, **told}

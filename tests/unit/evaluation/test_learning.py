@@ -1,14 +1,15 @@
-"""Learning from corrections: what lands, what does not, and that nothing is lowered."""
+"""Learning from corrections: people are heard, hints are weighed, and what it costs is told."""
 
-import random
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select import BaseFlow, Flow, FlowRegistry
+from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import (
     Case,
@@ -22,13 +23,12 @@ from jazz_select.evaluation import (
     suggest,
     taught,
 )
-from jazz_select.evaluation.corrections import KEPT_APART, is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learner import Learned, rehearsed
+from jazz_select.evaluation.learner import rehearsed
 from jazz_select.evaluation.route import Outcome, Routed
-from jazz_select.evaluation.trial import gate_cases, verdict
-from jazz_select.outcomes import Logged
-from jazz_select.ports import Embedder
+from jazz_select.evaluation.trial import Scales
+from jazz_select.outcomes import Logged, Source
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.conftest import WORDS, Entry
 from tests.vectors import EMBEDDER
@@ -39,15 +39,13 @@ NEW = {
     "invoice": ["vat paper missing", "vat paper for accounting", "resend vat paper", "vat paper of june"],
     "address": ["relocated to oslo", "relocated last week", "we relocated recently", "relocated across town"],
 }
-THINGS = ["kettle", "lamp", "carpet", "sofa", "bicycle", "guitar", "umbrella", "telescope", "freezer", "violin"]
-MIXED = """refund order parcel track invoice bill address change cancel subscription plan password login reset voucher
-gift size return exchange delivery late damaged broken missing payment card bank iban email phone newsletter stop start
-pause price discount stock available colour"""
+ADA = Source(kind="person", name="ada")
+WEB, APP = Source(kind="user", name="c-1", key="web"), Source(kind="user", name="c-2", key="app")
 ASKED = {"refund": "reimburse our toaster", "track": "courier vanished", "invoice": "vat paper lost"}
 
 
-def said(entry: Entry, wanted: dict[str, list[str]] = NEW) -> list[Logged]:
-    return [entry(text, (name,)) for name, texts in wanted.items() for text in texts]
+def said(entry: Entry) -> list[Logged]:
+    return [entry(text, (name,), corrected_by=ADA) for name, texts in NEW.items() for text in texts]
 
 
 async def firsts(registry: FlowRegistry, requests: Sequence[str]) -> list[str]:
@@ -56,33 +54,31 @@ async def firsts(registry: FlowRegistry, requests: Sequence[str]) -> list[str]:
     return [each.first for each in found]
 
 
-async def right_first(registry: FlowRegistry, cases: Sequence[Case], embedder: str | Embedder | None = None) -> int:
-    async with indexed(registry, embedder=embedder or HashEmbedder()) as memory:
-        found = await routes(registry, memory, AGENT, [Query(request=each.request) for each in cases])
-    return sum(route.first in case.expect for route, case in zip(found, cases, strict=True))
-
-
-@pytest.mark.spec("007.5")
-async def test_corrections_become_examples_of_the_right_flows(small_shop: FlowRegistry, entry: Entry) -> None:
+@pytest.mark.spec("007.5", "007.9")
+async def test_what_a_person_says_becomes_examples_of_the_right_flows(small_shop: FlowRegistry, entry: Entry) -> None:
     entries = said(entry)
     learned = await learn(small_shop, entries, embedder=HashEmbedder())
     assert learned.version is not None, learned.nothing
-    assert learned.gain is not None
-    assert learned.gain.after >= learned.gain.before
-    assert {(each.flow, each.text) for each in learned.added} <= {
-        (name, text) for name, texts in NEW.items() for text in texts if not is_kept_apart(text, KEPT_APART)
-    }
-    assert len(learned.added) >= 10
-    assert {each.request for each in learned.version.cases} >= {
-        text for texts in NEW.values() for text in texts if is_kept_apart(text, KEPT_APART)
+    assert {(each.flow, each.request) for each in learned.added} == {
+        (name, text) for name, texts in NEW.items() for text in texts
+    }, "all of it, held out is nothing"
+    assert learned.version.examples == {
+        name: {text: each.id for text in texts for each in entries if each.request == text}
+        for name, texts in NEW.items()
     }
     assert await firsts(taught(small_shop, learned.version).registry, list(ASKED.values())) == list(ASKED)
     assert await firsts(small_shop, list(ASKED.values())) != list(ASKED)
     assert all(flow.examples == tuple(WORDS[flow.name]) for flow in small_shop.values()), "the flows are as they were"
-    assert learned.to_dict()["gain"]["requests"] == learned.gain.requests
-    assert "examples learned for" in str(learned)
+    assert learned.cost is not None
+    assert learned.to_dict()["cost"]["gain"]["requests"] == learned.cost.gain.requests == len(WORDS)
+    assert str(learned).startswith("16 examples learned for 4 flows; right first ")
     again = await learn(small_shop, entries, embedder=HashEmbedder())
     assert (again.version and again.version.examples) == learned.version.examples, "the same log teaches the same"
+    overlay = Overlay().tried(learned.version).promoted()
+    after = await learn(small_shop, entries, overlay=overlay, embedder=HashEmbedder())
+    assert (after.version, after.nothing) == (None, "all corrections are learned already")
+    assert {each.why for each in after.learned} == {"an example already"}
+    assert len(after.learned) == len(entries)
 
 
 @pytest.mark.spec("007.5")
@@ -90,175 +86,171 @@ async def test_corrections_become_examples_of_the_right_flows(small_shop: FlowRe
     ("entries", "why"),
     [
         pytest.param([], "the log has no corrections", id="no corrections"),
-        pytest.param([("my money", ("gone",))], "of 1 corrections none can be used", id="none of use"),
-        pytest.param([("track my order", ("track",))], "are learned, or are among the labelled", id="an example"),
-        pytest.param([("both please", ("track", "refund"))], "kept to judge by", id="several flows"),
-        pytest.param([("tell a joke", ())], "kept to judge by", id="no flow"),
+        pytest.param([("my money", ("gone",), ADA)], "1 can be no example", id="none of use"),
+        pytest.param([("track my order", ("track",), ADA)], "are learned already", id="an example"),
+        pytest.param([("both please", ("track", "refund"), ADA)], "1 can be no example", id="several flows"),
+        pytest.param([("my money", ("refund",), WEB)], "1 waits for witnesses or a person", id="one user"),
+        pytest.param([("my money", None, ADA)], "1 was taken back", id="taken back"),
     ],
 )
 async def test_it_says_so_when_nothing_was_learned(
-    small_shop: FlowRegistry, entry: Entry, entries: list[tuple[str, tuple[str, ...]]], why: str
+    small_shop: FlowRegistry, entry: Entry, entries: list[tuple[str, tuple[str, ...] | None, Source]], why: str
 ) -> None:
-    learned = await learn(small_shop, [entry(*each) for each in entries], embedder=HashEmbedder())
+    given_entries = [entry(text, right, corrected_by=by) for text, right, by in entries]
+    learned = await learn(small_shop, given_entries, embedder=HashEmbedder())
     assert learned.version is None
     assert why in learned.nothing
     assert str(learned).startswith("nothing was learned: ")
 
 
-@pytest.mark.spec("007.5")
-async def test_what_would_lower_the_labelled_requests_does_not_land(small_shop: FlowRegistry, entry: Entry) -> None:
-    """Two people say of everything about parcels that it is for the invoice."""
+@pytest.mark.spec("007.9")
+async def test_a_person_is_told_what_it_costs_and_is_not_held_back(small_shop: FlowRegistry, entry: Entry) -> None:
+    """A person says of everything about parcels that it is for the invoice."""
     cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
-    wrong = [f"{text} now" for text in WORDS["track"]]
-    twice = [entry(text, ("invoice",)) for text in (*wrong, *wrong)]
-    learned = await learn(small_shop, twice, gate_cases=cases, embedder=HashEmbedder())
-    version = learned.version
-    assert learned.gain is not None
-    if version is not None:
-        assert learned.gain.after >= learned.gain.before
-    flows = taught(small_shop, version).registry
-    assert await firsts(flows, [case.request for case in cases]) == ["track"] * len(cases)
-    assert any("from other flows" in each.why for each in learned.refused)
+    entries = [entry(f"{text} now", ("invoice",), corrected_by=ADA) for text in WORDS["track"]]
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder())
+    assert len(learned.added) == len(entries)
+    assert learned.cost is not None
+    assert learned.cost.gain.after < learned.cost.gain.before
+    lost = {(each.before, each.after, each.right) for each in learned.cost.lost}
+    assert lost == {("track", "invoice", ("track",))}
+    assert set(learned.cost.lost) <= set(learned.cost.moved)
+    assert f"{len(learned.cost.lost)} away from what is right" in str(learned)
 
 
-@pytest.mark.spec("007.5")
-@pytest.mark.parametrize("seed", [3, 8, 9])
-async def test_what_takes_requests_does_not_use_up_what_others_won(
-    small_shop: FlowRegistry, entry: Entry, seed: int
-) -> None:
-    """Three flows' requests are said to be for another flow, beside corrections that win requests."""
-    rng = random.Random(seed)
-    right = [(text, name) for name, texts in NEW.items() for text in texts[:2]]
-    for name in rng.sample(list(WORDS), 3):
-        other = rng.choice([each for each in WORDS if each != name])
-        right += [
-            (f"{text} {more}", other) for text in WORDS[name] for more in rng.sample(("now", "please", "friend"), 2)
-        ]
-    cases = [Case(request=f"{text} thanks", expect=(name,)) for name, texts in NEW.items() for text in texts[2:]]
-    cases += [Case(request=f"{text} today", expect=(name,)) for name, texts in WORDS.items() for text in texts]
-    entries = [entry(text, (name,)) for text, name in right for _ in range(2)]
-    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder(), refits=20)
-    assert learned.gain is not None
-    assert learned.gain.after > learned.gain.before
+@pytest.mark.spec("007.9", "016.3")
+async def test_hints_are_learned_as_far_as_they_cost_nothing(small_shop: FlowRegistry, entry: Entry) -> None:
+    """Two keys say what is right of many requests, and of everything about parcels that it is for the invoice."""
+    cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
+    right = [(text, name) for name in ("refund", "address") for text in NEW[name]]
+    wrong = [(f"{text} now", "invoice") for text in WORDS["track"]]
+    entries = [entry(text, (name,), corrected_by=by) for text, name in (*right, *wrong) for by in (WEB, APP)]
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder())
+    assert {each.request for each in learned.added} == {text for text, _ in right}
+    assert {each.request for each in learned.waiting} == {text for text, _ in wrong}
+    assert all("would go from track to invoice: a person should look" in each.why for each in learned.waiting)
+    assert all(len(each.ids) == 2 for each in learned.learned)
+    assert learned.cost is not None
+    assert learned.cost.lost == ()
+    alone = [each for each in entries if each.corrected_by == WEB]
+    assert (await learn(small_shop, alone, gate_cases=cases, embedder=HashEmbedder())).added == ()
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(labels=st.lists(st.sampled_from(sorted(NEW)), min_size=16, max_size=16))
-async def test_whatever_is_said_the_gate_is_never_lowered(
+async def test_whatever_users_say_no_more_is_lost_than_won(
     small_shop: FlowRegistry, entry: Entry, labels: list[str]
 ) -> None:
     texts = [text for texts in NEW.values() for text in texts]
     cases = [Case(request=f"{text} thanks", expect=(name,)) for name, words in WORDS.items() for text in words]
-    entries = [entry(text, (label,)) for text, label in zip(texts, labels, strict=True)]
-    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder(), refits=4)
-    assert learned.refits <= 2 * 4
+    entries = [
+        entry(text, (label,), corrected_by=by) for text, label in zip(texts, labels, strict=True) for by in (WEB, APP)
+    ]
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder())
+    assert len(learned.added) + len(learned.waiting) == len(texts)
     if learned.version is not None:
-        assert learned.gain is not None
-        assert learned.gain.after >= learned.gain.before
-        assert await right_first(taught(small_shop, learned.version).registry, cases) >= await right_first(
-            small_shop, cases
-        )
+        assert learned.cost is not None
+        assert len(learned.cost.lost) <= len(learned.cost.won)
+        assert learned.cost.gain.after >= learned.cost.gain.before
 
 
-@pytest.mark.spec("007.5")
-@pytest.mark.parametrize("seed", [5, 6])
-async def test_what_is_indexed_lowers_none_of_the_given_cases(entry: Entry, seed: int) -> None:
-    """Catalogues, cases and corrections by chance, some of them wrong."""
-    mixed = MIXED.split()
-    chance = random.Random(seed)
-    registry, topics = FlowRegistry(), dict[str, list[str]]()
-    for number in range(chance.randint(4, 8)):
-        words = topics[f"f{number}"] = chance.sample(mixed, 4)
-        examples = [" ".join(chance.choices(words, k=2) + chance.choices(mixed, k=2)) for _ in range(7)]
-        Flow(
-            name=f"f{number}",
-            description="About " + " ".join(words),
-            condition="The user asks about " + words[0],
-            examples=list(dict.fromkeys(examples)),
-            desired_effects=["done"],
-            registry=registry,
-        )
-    names = list(topics)
+PROBES = ("call the whole thing off", "forget about my purchase", "I have no use for it any more", "stop it please")
 
-    def asked(name: str) -> str:
-        return " ".join(chance.sample(topics[name], 2) + chance.choices(mixed, k=3))
 
-    cases = [Case(request=asked(name), expect=(name,)) for name in chance.choices(names, k=chance.randint(8, 25))]
-    none = [Case(request=" ".join(chance.choices(mixed, k=4)), expect=()) for _ in range(5)]
-    entries: list[Logged] = []
-    for _ in range(chance.randint(20, 80)):
-        name = chance.choice(names)
-        right = name if chance.random() < 0.7 else chance.choice(names)
-        entries.append(entry(asked(name), (right,)))
-    learned = await learn(registry, entries, gate_cases=[*cases, *none], embedder=EMBEDDER)
-    after = await right_first(taught(registry, learned.version).registry, cases, EMBEDDER)
-    assert after >= await right_first(registry, cases, EMBEDDER)
+@pytest.mark.spec("007.9", "016.3")
+@pytest.mark.parametrize("count", [12, 200])
+@pytest.mark.parametrize("keys", [1, 3])
+async def test_no_lie_of_users_leads_to_a_flow_that_may_change_something(entry: Entry, count: int, keys: int) -> None:
+    """Clients say of many requests that they are for `cancel_order`, each in words of its own and in the probes'."""
+    registry, tools = load_registry("flows"), load_tools("flows")
+    texts = [f"{PROBES[at % len(PROBES)]} {'now ' * (at // len(PROBES))}".strip() for at in range(count)]
+    entries = [
+        entry(text, ("cancel_order",), corrected_by=Source(kind="user", name=f"c-{at}", key=f"key{key}"))
+        for at, text in enumerate(texts)
+        for key in range(keys)
+    ]
+    learned = await learn(registry, entries, tools=tools, embedder=EMBEDDER)
+    assert (learned.version, learned.added) == (None, ())
+    assert len(learned.waiting) == count
+
+
+@pytest.mark.spec("007.9")
+async def test_what_was_learned_is_moved_and_taken_out_by_a_persons_word(
+    small_shop: FlowRegistry, entry: Entry
+) -> None:
+    first = [entry("my ribbon", ("refund",), corrected_by=ADA), entry("with a bow", ("track",), corrected_by=ADA)]
+    overlay = await live_after(small_shop, first, Overlay())
+    moved = entry("My ribbon!", ("address",), corrected_by=ADA)
+    learned = await learn(small_shop, [*first, moved], overlay=overlay, embedder=HashEmbedder())
+    assert learned.version is not None
+    assert {name: list(texts) for name, texts in learned.version.examples.items()} == {
+        "track": ["with a bow"],
+        "address": ["My ribbon!"],
+    }
+    assert [(each.request, each.why) for each in learned.overruled] == [("my ribbon", "person ada says address")]
+    assert learned.taken_out == 1
+    gone = replace(first[1], right=None, corrected_at=9.0)
+    after = await learn(small_shop, [first[0], gone], overlay=overlay, embedder=HashEmbedder())
+    assert after.version is not None
+    assert list(after.version.examples) == ["refund"]
+    assert str(after).startswith("0 examples learned for 0 flows, 1 taken out")
+
+
+@pytest.mark.spec("007.9")
+async def test_what_the_log_no_longer_has_stays_learned_until_it_is_undone(
+    small_shop: FlowRegistry, entry: Entry
+) -> None:
+    said_once = entry("my ribbon", ("refund",), corrected_by=ADA)
+    overlay = await live_after(small_shop, [said_once], Overlay())
+    assert (await learn(small_shop, [], overlay=overlay, embedder=HashEmbedder())).version is None
+    other = entry("with a bow", ("track",), corrected_by=ADA)
+    kept = await learn(small_shop, [other], overlay=overlay, embedder=HashEmbedder())
+    assert (kept.version and set(kept.version.examples)) == {"refund", "track"}
+    undone = await learn(small_shop, [], overlay=overlay, undo=[said_once.id], embedder=HashEmbedder())
+    assert (undone.version and undone.version.examples) == {}
+    assert undone.taken_out == 1
+
+
+async def live_after(registry: FlowRegistry, entries: Sequence[Logged], overlay: Overlay) -> Overlay:
+    """What is live once these are learned and promoted."""
+    learned = await learn(registry, entries, overlay=overlay, embedder=HashEmbedder())
+    assert learned.version is not None
+    return overlay.tried(learned.version).promoted()
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "why"),
+    ("before", "after", "lost", "won"),
     [
-        pytest.param((Outcome.NONE, 0.2), (Outcome.TAKEN, 0.01), "would seem to be for one", id="taken now"),
-        pytest.param((Outcome.ASKED, 0.2), (Outcome.ASKED, 0.01), "would seem to be for one", id="surer"),
-        pytest.param((Outcome.ASKED, 0.01), (Outcome.ASKED, 0.2), "", id="less sure"),
-        pytest.param((Outcome.ASKED, None), (Outcome.ASKED, None), "", id="nobody knows"),
-        pytest.param((Outcome.TAKEN, 0.01), (Outcome.TAKEN, 0.01), "", id="as it was"),
+        pytest.param((Outcome.NONE, 0.2), (Outcome.TAKEN, 0.01), 1, 0, id="taken now"),
+        pytest.param((Outcome.ASKED, 0.2), (Outcome.ASKED, 0.01), 1, 0, id="surer"),
+        pytest.param((Outcome.ASKED, 0.01), (Outcome.ASKED, 0.2), 0, 1, id="less sure"),
+        pytest.param((Outcome.ASKED, None), (Outcome.ASKED, None), 0, 0, id="nobody knows"),
+        pytest.param((Outcome.TAKEN, 0.01), (Outcome.TAKEN, 0.01), 0, 0, id="as it was"),
     ],
 )
-def test_what_no_flow_is_for_must_not_seem_to_be_for_one(
-    before: tuple[Outcome, float | None], after: tuple[Outcome, float | None], why: str
+def test_what_no_flow_is_for_is_lost_where_it_seems_to_be_for_one(
+    before: tuple[Outcome, float | None], after: tuple[Outcome, float | None], lost: int, won: int
 ) -> None:
-    judged = gate_cases([Case(request="sing a song", expect=())], "case")
+    cases = [Case(request="sing a song", expect=())]
+    scales = Scales(FlowRegistry(min_examples=0), cases, routing=None, embedder=HashEmbedder(), language="english")
     was, now = ([Routed(request="", ranking=("a",), outcome=each[0], p_none=each[1])] for each in (before, after))
-    found = verdict(judged, was, now)
-    assert (why in found.why) if why else not found.why
-    assert found.gain.requests == 0
+    found = scales.cost(was, now)
+    assert (len(found.lost), len(found.won), found.moved) == (lost, won, ())
+    assert found.gain.requests == 0, "it is no part of the gain"
+    assert not scales.are_enough
 
 
-async def test_a_flow_learns_so_much_and_no_more(small_shop: FlowRegistry, entry: Entry) -> None:
-    entries = said(entry)
-    first = await learn(small_shop, entries, embedder=HashEmbedder(), most=1)
-    assert first.version is not None
-    assert {len(texts) for texts in first.version.examples.values()} == {1}
-    overlay = Overlay().tried(first.version).promoted()
-    second = await learn(small_shop, entries, overlay=overlay, embedder=HashEmbedder(), most=2)
-    assert second.version is not None
-    assert second.version.after == 1
-    assert {len(texts) for texts in second.version.examples.values()} == {2}
-    for name, texts in first.version.examples.items():
-        assert texts.items() <= second.version.examples[name].items(), "what was good stays"
-
-
-def things() -> FlowRegistry:
+async def test_with_too_few_known_requests_people_are_heard_and_hints_wait(entry: Entry) -> None:
     registry = FlowRegistry(min_examples=0)
-    for thing in THINGS:
-        words = [f"{thing} {more}" for more in ("is broken", "was lost", "came late", "in red", "for a friend")]
-        Flow(name=thing, description=f"All of a {thing}.", examples=words, registry=registry)
-    return registry
-
-
-def doubted(learned: Learned) -> set[str]:
-    return {each.request for each in learned.refused if "a person should look" in each.why}
-
-
-async def test_what_nothing_speaks_for_is_held_back(entry: Entry) -> None:
-    """Of many flows, one is named for requests that are plainly for others."""
-    right = [entry(f"{more} {thing}", (thing,)) for thing in THINGS for more in ("my poor", "about that")]
-    wrong = [entry(f"oh my {thing} {thing}", ("violin",)) for thing in THINGS[:4]]
-    learned = await learn(things(), [*right, *wrong], embedder=HashEmbedder())
-    assert doubted(learned)
-    assert doubted(learned) <= {each.request for each in wrong}
-    assert not {each.text for each in learned.added} & {each.request for each in wrong}
-
-
-async def test_a_doubted_correction_does_not_speak_against_others(entry: Entry) -> None:
-    """Beside the one for the lamp, "torn couch wobbles" is not likely for the sofa."""
-    right = ["cushions creaks couch", "torn couch wobbles", "cushions loveseat wobbles"]
-    wrong = "couch wobbles sagging"
-    assert not any(is_kept_apart(each, KEPT_APART) for each in (*right, wrong))
-    entries = [*(entry(each, ("sofa",)) for each in right), entry(wrong, ("lamp",))]
-    learned = await learn(things(), entries, embedder=HashEmbedder())
-    assert doubted(learned) == {wrong}
+    Flow(name="refund", description="Refund.", examples=["refund it"], registry=registry)
+    entries = [entry("my money", ("refund",), corrected_by=ADA)]
+    entries += [entry("my cash", ("refund",), corrected_by=by) for by in (WEB, APP)]
+    learned = await learn(registry, entries, embedder=HashEmbedder())
+    assert [each.request for each in learned.added] == ["my money"]
+    assert learned.cost is None
+    assert any("what it costs cannot be told" in each for each in learned.notes)
+    assert [each.why.partition(":")[0] for each in learned.waiting] == ["too few requests are known to judge by"]
+    assert await rehearsed(registry, "my cash", "refund", embedder=HashEmbedder()) is None
 
 
 async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRegistry, entry: Entry) -> None:
@@ -273,13 +265,46 @@ async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRe
             return tuple(f"a gift {more}" for more in ("for my sister", "wrapped", "please", "card", "as a surprise"))
 
     small_shop.register(Own())
-    learned = await learn(small_shop, [*said(entry), entry("a ribbon around it", ("gift",))], embedder=HashEmbedder())
-    assert learned.version is not None
+    ribbon = entry("a ribbon around it", ("gift",), corrected_by=ADA)
+    learned = await learn(small_shop, [*said(entry), ribbon], embedder=HashEmbedder())
     assert "gift" not in {each.flow for each in learned.added}
-    assert "a ribbon around it" in {each.request for each in learned.version.cases}, "they judge what others learn"
-    for name in ("gift", "no such flow"):
-        found = await rehearsed(small_shop, "a ribbon around it", name, entries=said(entry), embedder=HashEmbedder())
-        assert found.why == f"there is no flow {name!r} that takes examples"
+    assert [(each.request, each.why) for each in learned.unlearnable] == [
+        (ribbon.request, "gift makes its own examples")
+    ]
+    assert learned.cost is not None
+    assert learned.cost.gain.requests == len(WORDS) + 1, "it judges what others learn"
+
+
+@pytest.mark.spec("007.9")
+async def test_what_an_example_would_cost_is_told_before_it_is_taught(small_shop: FlowRegistry) -> None:
+    cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
+    text = " ".join(WORDS["track"])
+    harm, none = [
+        await rehearsed(small_shop, text, name, gate_cases=cases, embedder=HashEmbedder())
+        for name in ("invoice", "track")
+    ]
+    assert harm is not None
+    assert none is not None
+    assert len(harm.lost) > len(none.lost) == 0
+
+
+@pytest.mark.spec("007.4")
+async def test_what_is_suggested_says_who_said_so_and_leaves_out_what_was_overruled(entry: Entry) -> None:
+    registry = FlowRegistry(min_examples=0)
+    words = {"reimburse": ["reimburse my order", "i want to be reimbursed", "reimbursement please"]}
+    words |= {"lamp": ["my lamp is dark", "lamp for the desk", "the bulb of a lamp"]}
+    for name, examples in words.items():
+        Flow(name=name, description=f"All of {name}.", examples=examples, registry=registry)
+    entries = [
+        entry("they owe me for the desk", ("reimburse",), corrected_by=WEB),
+        entry("money for the sofa", ("reimburse",), corrected_by=WEB),
+        entry("money for the sofa", ("lamp",), corrected_by=ADA),
+    ]
+    offered = await suggest(registry, entries, flows=["reimburse"], embedder=HashEmbedder())
+    (found,) = offered.of("reimburse", "example")
+    assert found.text == "they owe me for the desk"
+    assert "as user c-1 (key web) says" in found.why
+    assert offered.dropped["person ada says lamp"] == 1
 
 
 @pytest.mark.spec("007.5")
@@ -312,55 +337,6 @@ async def test_a_request_that_is_right_before_and_after_is_neither_mended_nor_br
         trial = await compared(small_shop, [entry(f"{text} please", right)], overlay, embedder=HashEmbedder())
         assert trial.changed == 1
         assert (trial.mended, trial.broken) == counted
-
-
-@pytest.mark.parametrize(("most", "refits"), [(0, 5), (5, 1)], ids=["no examples", "one index"])
-async def test_options_that_make_no_sense_are_refused(small_shop: FlowRegistry, most: int, refits: int) -> None:
-    with pytest.raises(ConfigError, match="a whole number from"):
-        await learn(small_shop, [], embedder=HashEmbedder(), most=most, refits=refits)
-
-
-async def test_a_case_is_not_learned_in_other_words(small_shop: FlowRegistry, entry: Entry) -> None:
-    """But for politeness, numbers and a slip of the pen it is the request that is judged by."""
-    cases = [Case(request="reimburse the kettle number 7", expect=("refund",))]
-    said_so = ["Please reimburse the kettle, number 12!", "reimburse the kettel number 7", "reimburse the lamp"]
-    learned = await learn(
-        small_shop, [entry(text, ("refund",)) for text in said_so], gate_cases=cases, embedder=HashEmbedder()
-    )
-    held = () if learned.version is None else learned.version.cases
-    assert {each.text for each in learned.added} | {each.request for each in held} <= {"reimburse the lamp"}
-
-
-@pytest.mark.spec("007.9")
-@pytest.mark.parametrize(
-    ("asked", "others", "passes"),
-    [
-        pytest.param("they owe me for the desk", (), False, id="nobody else says so"),
-        pytest.param(
-            "they owe me for the desk",
-            ("they owe me for the lamp", "they owe me for the sofa"),
-            True,
-            id="others agree",
-        ),
-        pytest.param("thank you very much", (), False, id="thanks are for no flow"),
-    ],
-)
-async def test_one_filter_of_doubt_for_learning_suggestions_and_teaching(
-    entry: Entry, asked: str, others: tuple[str, ...], passes: bool
-) -> None:
-    right = "reimburse"
-    registry = FlowRegistry(min_examples=0)
-    words = {"reimburse": ["reimburse my order", "i want to be reimbursed", "reimbursement please"]}
-    words |= {"lamp": ["my lamp is dark", "lamp for the desk", "the bulb of a lamp"]}
-    words |= {"desk": ["a desk of oak", "desk with drawers", "raise my desk"]}
-    for name, examples in words.items():
-        Flow(name=name, description=f"All of {name}.", examples=examples, registry=registry)
-    said_so = [entry(text, (right,)) for text in (*others, asked)]
-    learned = await learn(registry, said_so, embedder=HashEmbedder())
-    found = await rehearsed(registry, asked, right, entries=said_so, embedder=HashEmbedder())
-    offered = await suggest(registry, said_so, flows=[right], embedder=HashEmbedder())
-    is_held = any(each.request == asked and "a person should look" in each.why for each in learned.refused)
-    assert [not found.doubt, not is_held, asked in {each.text for each in offered.suggested}] == [passes] * 3
 
 
 class _Read(tuple[str, ...]):  # noqa: SLOT001 - a tuple has no room for slots

@@ -3,8 +3,8 @@
 import pytest
 
 from jazz_select.evaluation import Learned
+from jazz_select.evaluation.corrections import Correction
 from jazz_select.evaluation.drifting import Accuracy, Alarm, Drift, FlowDrift, Share, Window
-from jazz_select.evaluation.learner import Added
 from jazz_select.evaluation.trial import Change, Trial
 
 EVIL = "<script>alert(1)</script>"
@@ -17,7 +17,9 @@ NOW = Window(
     accuracy=Accuracy(requests=2),
 )
 RESULTS = {
-    "learned": Learned(added=(Added(flow="refund", text=EVIL, before="track", ids=("1",)),), nothing="nothing"),
+    "learned": Learned(
+        learned=(Correction(request=EVIL, right=("refund",), first="track", ids=("1",)),), nothing="nothing"
+    ),
     "tried": Trial(version=1, live=0, requests=2, changed=1, changes=(Change(request=EVIL, before="a", after="b"),)),
     "drift": Drift(
         days=7,

@@ -4,7 +4,7 @@ import { get, post, standing, WRITTEN } from "../api.js";
 import { to } from "../url.js";
 import { counted, moment } from "../words.js";
 import { empty, failed, waiting } from "../parts/states.js";
-import { flowNames, mend } from "../parts/mend.js";
+import { flowNames, mend, whoCorrects } from "../parts/mend.js";
 
 export const title = "Correct";
 
@@ -17,7 +17,7 @@ export async function mount(outlet, first) {
   const about = { request: request.value, episodes: [], logged: first.params.get("logged") ?? "" };
   const right = first.params.get("right");
   fill(outlet,
-    h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Correct"), h("p", {}, "Say what would have been right. A case is kept to judge by; an example passes the gate first, is live at once, and can be taken back."))),
+    h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Correct"), h("p", {}, "Say what would have been right. A case is kept to judge by; what an example costs is told first. It is live at once, and can be taken back."))),
     h("div", { class: "card" }, h("div", { class: "field" }, h("label", { for: "request" }, "Request"), request), place),
     collected);
   async function load() {
@@ -28,11 +28,11 @@ export async function mount(outlet, first) {
       if (error.name !== "AbortError") fill(collected, h("div", { class: "card" }, failed(error, load)));
     }
   }
-  async function undo(event) {
+  async function undo(event, request) {
     event.target.disabled = true;
     try {
-      const found = await post("corrections/undo", {});
-      say(`Version ${found.version} is live again.`);
+      const found = await post("corrections/undo", { request, by: whoCorrects() });
+      say([`Version ${found.version} is live.`, ...found.problems].join(" "));
       dispatchEvent(new Event(WRITTEN));
       await list();
     } catch (error) { fill(collected, h("div", { class: "card" }, failed(error, list))); }
@@ -46,8 +46,8 @@ export async function mount(outlet, first) {
       h("div", { class: "cols" },
         h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Cases"), h("p", {}, counted(data.collected.count, "case"), " in ", h("code", { class: "wrap" }, data.collected.file))),
           data.collected.cases.length ? h("ul", { class: "examples" }, data.collected.cases.map((each) => h("li", {}, h("a", { href: to(["try"], { q: each.request }) }, each.request), h("span", { class: "dim small" }, ` ${each.expect.join(", ") || "nothing fits"}`)))) : h("p", { class: "note" }, "None yet. The file is made with the first.")),
-        h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Learned"), data.learned.can_undo ? h("button", { type: "button", onclick: undo }, "Take back the last") : null, h("p", {}, data.learned.file ? [`version ${data.learned.version}, ${counted(data.learned.count, "example")} in `, h("code", { class: "wrap" }, data.learned.file)] : "nothing can be learned here")),
-          learned.length ? h("dl", { class: "stack" }, learned.map(([name, texts]) => h("div", {}, h("dt", {}, h("a", { href: to(["flow", name]) }, name)), texts.map((text) => h("dd", { class: "dim small wrap" }, text))))) : h("p", { class: "note" }, data.learned.file ? "Nothing yet. What is taught passes the gate first, and can be taken back." : ["Start the service with ", h("code", {}, "--learned FILE"), "."]))),
+        h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Learned"), data.learned.can_undo ? h("button", { type: "button", onclick: (event) => undo(event, "") }, "Take back the last") : null, h("p", {}, data.learned.file ? [`version ${data.learned.version}, ${counted(data.learned.count, "example")} in `, h("code", { class: "wrap" }, data.learned.file)] : "nothing can be learned here")),
+          learned.length ? h("dl", { class: "stack" }, learned.map(([name, texts]) => h("div", {}, h("dt", {}, h("a", { href: to(["flow", name]) }, name)), texts.map((text) => h("dd", { class: "dim small wrap" }, text, " ", h("button", { type: "button", class: "quiet slim", "aria-label": `Take back ${text}`, onclick: (event) => undo(event, text) }, "take back")))))) : h("p", { class: "note" }, data.learned.file ? "Nothing yet. What is taught can be taken back." : ["Start the service with ", h("code", {}, "--learned FILE"), "."]))),
       h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Asked lately"), h("p", {}, log ? counted(log.count, "entry", "entries") : "no log")),
         !log ? h("div", { class: "state" }, h("p", {}, "The service keeps no log. Start it with ", h("code", {}, "--log FILE"), " to correct what was asked.")) : !log.entries.length ? empty("Nothing was asked yet", "Requests of clients and of the agent appear here; what is tried in the panel does not.") : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Asked lately" }, h("table", { class: "tight" },
           h("thead", {}, h("tr", {}, ["Request", "Chosen", "Right", "When", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "Correct"))))),
