@@ -12,6 +12,7 @@ from jazz_select import FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.evaluation import Learned, Overlay, Version, changed_overlay, learn, load_overlay
 from jazz_select.evaluation.index import AGENT
+from jazz_select.outcomes import OutcomeLog, Source
 from tests.unit.cli.conftest import Jazz
 from tests.vectors import EMBEDDER
 
@@ -21,7 +22,12 @@ SAID = {
 }
 
 
-async def kept(folder: Path, flows: Path, *, hostile: bool = False, corrected: bool = True) -> Path:
+ADA, WEB = Source(kind="person", name="ada"), Source(kind="user", name="c-1", key="web")
+
+
+async def kept(
+    folder: Path, flows: Path, *, hostile: bool = False, corrected: bool = True, source: Source = ADA
+) -> Path:
     """A log of requests, each with what was right for it."""
     path, registry = folder / "outcomes.db", load_registry(str(flows))
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
@@ -31,7 +37,7 @@ async def kept(folder: Path, flows: Path, *, hostile: bool = False, corrected: b
                 for request in requests:
                     result = await selector.select(f"{request}\x1b[31m" if hostile else request)
                     if corrected:
-                        await selector.feedback(result, right=name)
+                        await selector.feedback(result, right=name, source=source)
             await selector.select("sing a song")
     return path
 
@@ -50,7 +56,8 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     file = jazz.folder / "learned.yaml"
     learned = run(jazz, "learn", str(log))
     assert "examples learned for" in learned.stdout
-    assert "leads to now" in learned.stdout
+    assert "led to" in learned.stdout
+    assert "person ada" in learned.stdout
     assert "learned.yaml, unless" in " ".join(run(jazz, "learn", "--help").stdout.replace("│", " ").split())
     assert "right first" in learned.stdout
     overlay = load_overlay(file)
@@ -140,11 +147,73 @@ def test_a_run_that_learned_nothing_leaves_a_state_that_the_next_commands_accept
     run(jazz, "drift", log)
 
 
-def test_labelled_requests_are_a_gate(jazz: Jazz, log: Path) -> None:
+def ids_of(log: Path) -> dict[str, str]:
+    """The ids of the corrected requests."""
+    return {each.request: each.id for each in OutcomeLog.existing(log).read(corrected=True)}
+
+
+@pytest.mark.spec("007.9", "016.3")
+def test_what_users_said_waits_until_somebody_accepts_it(jazz: Jazz) -> None:
+    log = asyncio.run(kept(jazz.folder, jazz.flows, source=WEB))
+    first = run(jazz, "learn", str(log)).stdout
+    assert "nothing was learned: of what is not learned already, 8 waits for witnesses or a person" in first
+    assert "1 of 2 independent witnesses" in first
+    ids = ids_of(log)
+    shown = ids["reimburse the kettle"][:8]
+    assert shown in first
+    told = orjson.loads(
+        run(
+            jazz, "learn", str(log), "--accept", shown, "--accept", ids["courier went missing"], "--by", "bob", "--json"
+        ).stdout
+    )
+    assert {each["request"]: each["right"] for each in told["learned"]} == {
+        "reimburse the kettle": ["refund_order"],
+        "courier went missing": ["track_order"],
+    }
+    assert len(told["waiting"]) == 6
+    entry = OutcomeLog.existing(log).get(ids["courier went missing"])
+    assert entry is not None
+    assert entry.corrected_by == Source(kind="person", name="bob")
+    run(jazz, "learn", "--promote")
+    undone = run(jazz, "learn", str(log), "--undo", shown)
+    assert "1 taken out" in undone.stdout
+    assert "by person command line" in undone.stdout
+    run(jazz, "learn", "--promote")
+    overlay = load_overlay(jazz.folder / "learned.yaml")
+    live = overlay.version("live")
+    assert live is not None
+    assert live.examples == {"track_order": {"courier went missing": ids["courier went missing"]}}
+    assert "nothing was learned" in run(jazz, "learn", str(log)).stdout, "what was taken back is not learned again"
+
+
+@pytest.mark.spec("007.9")
+def test_what_the_log_no_longer_has_can_be_taken_back(jazz: Jazz) -> None:
+    log = str(asyncio.run(kept(jazz.folder, jazz.flows, corrected=False)))
+    version = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "abcdefgh1 abcdefgh2"}})
+    Overlay().tried(version).promoted().save(jazz.folder / "learned.yaml")
+    told = orjson.loads(run(jazz, "learn", log, "--undo", "abcdefgh2", "--json").stdout)
+    assert (told["version"], told["taken_out"]) == (2, 1)
+
+
+@pytest.mark.spec("007.9")
+def test_what_it_costs_is_shown(jazz: Jazz) -> None:
+    log = asyncio.run(kept(jazz.folder, jazz.flows))
+    cases = jazz.folder / "cases.yaml"
+    texts = ("reimburse this toaster", "the courier of my toaster", "reimburse that courier")
+    asked = [{"request": text, "expect": ["track_order"]} for text in texts]
+    cases.write_text(yaml.safe_dump(asked))
+    shown = run(jazz, "learn", str(log), "--cases", str(cases)).stdout
+    assert "8 examples learned for 2 flows; right first" in shown
+    assert "would move" in shown
+    assert "away from what is right" in shown
+
+
+def test_labelled_requests_are_not_learned(jazz: Jazz, log: Path) -> None:
     cases = jazz.folder / "cases.yaml"
     cases.write_text(yaml.safe_dump([{"request": text, "expect": ["track_order"]} for text in SAID["refund_order"]]))
     document = orjson.loads(run(jazz, "learn", str(log), "--cases", str(cases), "--json").stdout)
-    assert {each["flow"] for each in document["added"]} <= {"track_order"}, "none of the labelled ones is learned"
+    assert [each["right"] for each in document["learned"]] == [["track_order"]] * 4
+    assert {each["why"] for each in document["unlearnable"]} == {"it is among the labelled requests"}
 
 
 def test_what_users_wrote_does_not_act_on_the_terminal(jazz: Jazz) -> None:
@@ -163,6 +232,7 @@ def test_what_users_wrote_does_not_act_on_the_terminal(jazz: Jazz) -> None:
         pytest.param(["learn", "nowhere.db"], "it is not there", id="a log that is not there"),
         pytest.param(["learn", "--promote"], "learned.yaml", id="nothing to promote"),
         pytest.param(["learn", "--promote", "--roll-back"], "pass one of", id="two at once"),
+        pytest.param(["learn", "x.db", "--shadow", "--accept", "x"], "pass one of", id="a trial of what is accepted"),
         pytest.param(["drift", "nowhere.db"], "it is not there", id="drift of nothing"),
     ],
 )
@@ -191,6 +261,12 @@ def test_drift_shows_windows_flows_and_what_cannot_be_told(jazz: Jazz, log: Path
     assert document["now"]["requests"] == 9
     assert document["before"]["requests"] == 0
     assert document["alarms"] == []
+
+
+@pytest.mark.parametrize(("option", "said"), [("--accept", "nobody said"), ("--undo", "no corrected entry")])
+def test_an_id_that_nobody_knows_is_refused(jazz: Jazz, log: Path, option: str, said: str) -> None:
+    assert said in run(jazz, "learn", str(log), option, "nobody-knows-it", code=2).stderr
+    assert not (jazz.folder / "learned.yaml").exists()
 
 
 @pytest.mark.programs
