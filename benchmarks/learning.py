@@ -2,10 +2,10 @@
 
 The training requests of a data set that no flow has as an example are asked of the catalogue, one after the other,
 until so many were led wrongly as there are corrections: a person says of each what was right. What is learned from that
-passes the gate, and is measured on the test requests, which nobody learned from.
+is measured on the test requests, which nobody learned from.
 
-A second question: fifty right corrections and ten wrong ones, in a small and thin catalogue whose users speak of some
-flows in words of their own. `--only topics` asks that one alone.
+A second question: fifty corrections by a person, and ten lies by one client, in a small and thin catalogue whose users
+speak of some flows in words of their own. `--only topics` asks that one alone.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ def said(
         if not is_led and dice.random() < setting.wrong:
             label = dice.choice([each for each in names if each != label])  # noqa: PLW2901 - what is said of it
         if not is_led or setting.said_of == "all":
-            entry = replace(entry, right=(label,), corrected_by=Source(kind="user"))
+            entry = replace(entry, right=(label,), corrected_by=PERSON)
         log.append(entry)
     return log
 
@@ -111,12 +111,12 @@ async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) ->
         after = (
             await led_by(taught(registry, learned.version).registry, asked) if learned.version else found[: len(asked)]
         )
-        gain = learned.gain
+        gain = learned.cost.gain if learned.cost else None
         numbers = {
             "R@1 before": right(found[: len(asked)]),
             "R@1 after": right(after),
             "gate before": gain.before if gain else 0.0,
-            "gate after": gain.after if gain and learned.version else gain.before if gain else 0.0,
+            "gate after": gain.after if gain else 0.0,
         }
         told = [each for each in log if each.right is not None]
         made.append(
@@ -133,10 +133,8 @@ async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) ->
                 "corrections": sum(each.first not in (each.right or ()) for each in told),
                 "confirmations": sum(each.first in (each.right or ()) for each in told),
                 "examples": len(learned.added),
-                "doubted": sum("a person should look" in each.why for each in learned.refused),
                 "gate": gain.requests if gain else 0,
-                "refits": learned.refits,
-                "landed": learned.version is not None,
+                "lost": len(learned.cost.lost) if learned.cost else 0,
                 "numbers": rows.rounded(numbers),
                 "took_s": round(learned.took_s, 1),
             }
@@ -146,7 +144,8 @@ async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) ->
 
 FLOWS, TOPICS, EXAMPLES, CASES = 60, 20, 3, 100
 RIGHT, WRONG, CONFIRMED = 50, 10, 0.2
-"""Corrections of each kind, and the share of rightly led requests of which a person says so."""
+"""Corrections by a person, lies by a client, and the share of rightly led requests of which the person says so."""
+PERSON, CLIENT = Source(kind="person", name="reviewer"), Source(kind="user", key="client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +155,11 @@ class Scene:
     registry: FlowRegistry
     log: list[Logged]
     wrong: frozenset[str]
-    """Texts that were corrected wrongly."""
+    """Texts that were corrected wrongly, by one client."""
     parts: dict[str, list[tuple[str, str]]]
-    """`held`: unseen requests for the topics in their users' words. `gate`: what the gate is given; `apart`: as many
-    that it is not; both in the words of the catalogue. `all`: every test request for any flow."""
+    """`held`: unseen requests for the topics in their users' words. `gate`: the labelled requests that learning is
+    given; `apart`: as many that it is not; both in the words of the catalogue. `all`: every test request for any flow.
+    """
 
 
 def parted(texts: Sequence[str], known: frozenset[str], dice: random.Random) -> tuple[list[str], list[str]]:
@@ -233,7 +233,8 @@ def told(
         entry = Logged(
             id=str(number), at=float(number), request=text, candidates=route.candidates, chosen=(route.first,)
         )
-        log.append(replace(entry, right=(said,), corrected_by=Source(kind="user")) if said else entry)
+        by = CLIENT if text in wrong else PERSON
+        log.append(replace(entry, right=(said,), corrected_by=by) if said else entry)
     return log, frozenset(wrong)
 
 
@@ -252,7 +253,7 @@ async def topics_measured(dataset: Dataset, data: Path, embedder: str) -> rows.R
 
     learned = await learn(drawn.registry, drawn.log, gate_cases=cases, embedder=embedder)
     after = taught(drawn.registry, learned.version).registry
-    texts = {each.text for each in learned.added if each.before != each.flow}
+    texts = {each.request for each in learned.added if each.first != each.flow}
     numbers = await right(drawn.registry, "before") | await right(after, "after")
     return {
         "dataset": dataset.name,
@@ -263,8 +264,8 @@ async def topics_measured(dataset: Dataset, data: Path, embedder: str) -> rows.R
         "confirmations": sum(each.right == (each.first,) for each in drawn.log),
         "learned": len(learned.added),
         "right learned": len(texts - drawn.wrong),
-        "wrong learned": len({each.text for each in learned.added} & drawn.wrong),
-        "refits": learned.refits,
+        "wrong learned": len({each.request for each in learned.added} & drawn.wrong),
+        "lost": len(learned.cost.lost) if learned.cost else 0,
         "numbers": rows.rounded(numbers),
         "took_s": round(learned.took_s, 1),
     }
@@ -336,7 +337,7 @@ def _corrections_of_all(folder: Path, seeds: str, console: Console, *, unclean: 
     for dataset in catalogue.each(DATASETS, folder, [first, *others]):
         for row in asyncio.run(measured(dataset, folder, SETTINGS + (CURVE if dataset.seed == first else ()))):
             book.store(row)
-            shown = {name: row[name] for name in (*KEY, "corrections", "examples", "doubted", "refits", "took_s")}
+            shown = {name: row[name] for name in (*KEY, "corrections", "examples", "lost", "took_s")}
             console.print(shown, row["numbers"])
 
 

@@ -23,10 +23,8 @@ def learning_table(found: Sequence[rows.Row]) -> str:
         "R@1 before",
         "after",
         "points",
-        "gate before",
+        "known before",
         "after",
-        "landed",
-        "indexes",
         "s",
     )
     body: list[tuple[str, ...]] = []
@@ -44,8 +42,6 @@ def learning_table(found: Sequence[rows.Row]) -> str:
                 percent(after),
                 f"{100 * (after - before):+.1f}",
                 *(percent(mean_of(runs, "numbers", f"gate {when}")) for when in ("before", "after")),
-                f"{sum(run['landed'] for run in runs)} of {len(runs)}",
-                f"{mean([run['refits'] for run in runs]):.1f}",
                 f"{mean([run['took_s'] for run in runs]):.0f}",
             )
         )
@@ -54,15 +50,15 @@ def learning_table(found: Sequence[rows.Row]) -> str:
 
 def topics_table(found: Sequence[rows.Row]) -> str:
     """R@1 before and after in each part, and what became an example of fifty right and ten wrong corrections."""
-    parts = {"held": "held out", "gate": "the gate's", "apart": "cases apart", "all": "all test requests"}
-    header = ("data set", "embedder", "seed", *parts.values(), "right learned", "wrong learned", "indexes", "s")
+    parts = {"held": "held out", "gate": "cases given", "apart": "cases apart", "all": "all test requests"}
+    header = ("data set", "embedder", "seed", *parts.values(), "right learned", "wrong learned", "s")
     body = [
         (
             row["dataset"].removesuffix("-5"),
             row["embedder"],
             str(row["seed"]),
             *(" → ".join(percent(row["numbers"][f"{part} {when}"]) for when in ("before", "after")) for part in parts),
-            *(str(row[name]) for name in ("right learned", "wrong learned", "refits")),
+            *(str(row[name]) for name in ("right learned", "wrong learned")),
             f"{row['took_s']:.0f}",
         )
         for row in found

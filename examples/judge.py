@@ -19,6 +19,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
 from jazz_select.evaluation import Case, indexed, load_cases
 from jazz_select.evaluation.index import AGENT
+from jazz_select.outcomes import Source
 
 HERE = Path(__file__).parent
 CLINIC, CASES = "examples/clinic/flows.yaml", "examples/clinic/cases.yaml"
@@ -48,7 +49,7 @@ def cases_of(registry: FlowRegistry) -> tuple[Case, ...]:
 
 
 async def week(log: Path) -> str:
-    """A week at the desk: every other case is asked, and what would have been right is told; the others are kept apart.
+    """A week at the desk: every other case is asked, and a colleague says what would have been right.
 
     Returns:
         What happened, in a line.
@@ -61,7 +62,7 @@ async def week(log: Path) -> str:
         for case in asked:
             result = await selector.select(case.request)
             if tuple(result.names) != case.expect:
-                await selector.feedback(result, right=case.expect)
+                await selector.feedback(result, right=case.expect, source=Source(kind="person", name="desk"))
                 corrected += 1
     return f"{len(asked)} requests were asked, and {corrected} of them corrected"
 
@@ -101,7 +102,7 @@ def main() -> None:
         unseen.write_text(json.dumps(kept), "utf-8")
         print("\nA week at the desk:", asyncio.run(week(log)))
         common = ("--flows", CLINIC, "--agent-id", AGENT, "--learned", str(learned))
-        run("learn", str(log), *common, expect=(0, 1))  # 1 where what it found would do more harm than good
+        run("learn", str(log), *common)
         run("learn", str(log), *common, "--shadow")
         run("learn", *common, "--promote")
         print("\nRequests of that week that nothing was learned from, before and after:")

@@ -278,39 +278,81 @@ def test_a_run_that_could_not_be_shown_is_not_kept(tmp_path: Path) -> None:
 def test_an_example_is_live_at_once(service: Service) -> None:
     request = "The zither wants tuning"
     before = data(service, "try", {"request": request})
-    told = correct(service, request, "product_advice", make="example", sure=True)
+    told = correct(service, request, "product_advice", make="example")
     assert (told["version"], told["generation"]) == (1, 2)
     after = data(service, "try", {"request": request})
     assert after["candidates"][0]["name"] == "product_advice" != before["candidates"][0]["name"]
     assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [request]}
-    assert correct(service, "My zither is out of tune", "product_advice", make="example", sure=True)["version"] == 2
+    assert correct(service, "My zither is out of tune", "product_advice", make="example")["version"] == 2
     assert data(service, "corrections")["learned"]["count"] == 2
 
 
-@pytest.mark.spec("007.9")
-def test_what_is_taught_passes_the_gate_and_can_be_taken_back(service: Service) -> None:
-    request, vague = "The zither wants tuning", "help me please"
-    found = data(service, "corrections/rehearsal", {"request": vague, "right": ["close_account"], "make": "example"})
-    assert not found["passes"]
-    assert "a person should look" in found["doubt"]
-    refused = correct(service, vague, "close_account", make="example", status=400)
-    assert "does not pass the gate" in refused["detail"]
-    before = data(service, "try", {"request": request})["candidates"][0]["name"]
-    good = {"request": request, "right": ["product_advice"], "make": "example"}
-    rehearsed = data(service, "corrections/rehearsal", good)
-    assert rehearsed["gain"]["after"] >= rehearsed["gain"]["before"]
-    told = correct(service, request, "product_advice", make="example", sure=True)
-    entries = data(service, "corrections")["log"]["entries"]
-    (logged,) = (each for each in entries if each["id"] == told["logged"])
+ZITHER = "The zither wants tuning"
+
+
+def said_of(service: Service, request: str) -> Any:
+    """The entry of the log with this request."""
+    (found,) = (each for each in data(service, "corrections")["log"]["entries"] if each["request"] == request)
+    return found
+
+
+@pytest.mark.spec("007.9", "016.3")
+def test_what_is_taught_is_a_named_persons_word_and_can_be_taken_back(service: Service) -> None:
+    before = data(service, "try", {"request": ZITHER})["candidates"][0]["name"]
+    told = correct(service, ZITHER, "product_advice", make="example", by="ada")
+    logged = said_of(service, ZITHER)
     assert "product_advice" not in logged["chosen"], "it is what was selected before it was taught"
+    assert (logged["id"], logged["right"]) == (told["logged"], ["product_advice"])
+    assert logged["by"]["corrected"] == "person ada"
+    assert told["logged"] in service.learned.read_text("utf-8"), "it is known what it was learned from"
     assert data(service, "corrections")["learned"]["can_undo"]
-    assert data(service, "corrections/undo", {})["version"] == 0
-    assert data(service, "try", {"request": request})["candidates"][0]["name"] == before
+    undone = data(service, "corrections/undo", {"by": "bob"})
+    assert (undone["version"], undone["problems"]) == (0, [])
+    assert data(service, "try", {"request": ZITHER})["candidates"][0]["name"] == before
+    logged = said_of(service, ZITHER)
+    assert (logged["right"], logged["by"]["corrected"]) == (None, "person bob"), "so it is not learned again"
+
+
+@pytest.mark.spec("007.9")
+def test_what_an_example_costs_is_told_and_does_not_stop_a_person(service: Service) -> None:
+    vague = {"request": "help me please", "right": ["close_account"], "make": "example"}
+    found = data(service, "corrections/rehearsal", vague)
+    assert found["overrules"] == ""
+    gain = found["cost"]["gain"]
+    assert gain["requests"] > 100
+    assert len(found["cost"]["lost"]) - len(found["cost"]["won"]) == round(
+        (gain["before"] - gain["after"]) * gain["requests"]
+    )
+    assert correct(service, "help me please", "close_account", make="example")["is_new"]
+
+
+@pytest.mark.spec("007.9", "016.3")
+def test_what_was_learned_for_another_flow_is_overruled_with_a_name(service: Service) -> None:
+    correct(service, ZITHER, "product_advice", make="example")
+    other = {"request": f"{ZITHER}!", "right": ["gift_wrapping"], "make": "example"}
+    assert data(service, "corrections/rehearsal", other)["overrules"] == "product_advice"
+    refused = correct(service, f"{ZITHER}!", "gift_wrapping", make="example", status=400)
+    assert "product_advice has learned it already: say who you are" in refused["detail"]
+    assert correct(service, f"{ZITHER}!", "gift_wrapping", make="example", by="ada")["version"] == 2
+    assert data(service, "corrections")["learned"]["examples"] == {"gift_wrapping": [f"{ZITHER}!"]}
+
+
+@pytest.mark.spec("007.9")
+def test_one_example_is_taken_back_and_the_others_stay(service: Service) -> None:
+    for request in (ZITHER, "My zither is out of tune"):
+        correct(service, request, "product_advice", make="example")
+    told = data(service, "corrections/undo", {"request": "the zither wants tuning"})
+    assert (told["version"], told["generation"]) == (3, 4)
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": ["My zither is out of tune"]}
+    assert said_of(service, ZITHER)["right"] is None
+    assert said_of(service, "My zither is out of tune")["right"] == ["product_advice"]
+    again = data(service, "corrections/undo", {"request": ZITHER}, status=400)
+    assert "nothing like" in again["detail"]
 
 
 def test_the_same_example_twice_is_kept_once_and_read_once(service: Service) -> None:
     for is_new in (True, False):
-        told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
+        told = correct(service, "The zither wants tuning", "product_advice", make="example")
         assert (told["is_new"], told["version"]) == (is_new, 1)
     assert data(service, "state")["generation"] == 2
     assert data(service, "corrections")["learned"]["version"] == 1
@@ -324,7 +366,7 @@ def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(service: Servi
         raise wrong
 
     service.catalogue.read = fails
-    told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
+    told = correct(service, "The zither wants tuning", "product_advice", make="example")
     service.catalogue.read = read
     (problem,) = told["problems"]
     assert problem.startswith("kept, not live: ")
@@ -339,8 +381,8 @@ def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(service: Servi
     [
         (BLUE, (), "choose one flow"),
         (BLUE, ("exchange_item", "refund_order"), "choose one flow"),
-        ("x " * 400, ("exchange_item",), "at most 500"),
-        ("12 34", ("exchange_item",), "words"),
+        ("x " * 400, ("exchange_item",), "it has more than 500 characters"),
+        ("12 34", ("exchange_item",), "it has no words"),
         ("changed my mind after it arrived", ("track_order",), "example of refund_order"),
         ("whats the status of my stuff", ("track_order",), "a case of"),
     ],
