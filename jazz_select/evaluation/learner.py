@@ -339,10 +339,10 @@ def _blamed(cost: Cost, flows: Collection[str], risky: Collection[str]) -> dict[
 
 def _why_none(outcome: Learned) -> str:
     counts = {
-        "waits for witnesses or a person": len(outcome.waiting),
-        "was overruled": len(outcome.overruled),
-        "was taken back": len(outcome.taken_back),
-        "can be no example": len(outcome.unlearnable),
+        "waiting for witnesses or a person": len(outcome.waiting),
+        "overruled": len(outcome.overruled),
+        "taken back": len(outcome.taken_back),
+        "that can be no example": len(outcome.unlearnable),
     }
     if not any(counts.values()):
         return "all corrections are learned already" if outcome.learned else "the log has no corrections"

@@ -156,7 +156,7 @@ def ids_of(log: Path) -> dict[str, str]:
 def test_what_users_said_waits_until_somebody_accepts_it(jazz: Jazz) -> None:
     log = asyncio.run(kept(jazz.folder, jazz.flows, source=WEB))
     first = run(jazz, "learn", str(log)).stdout
-    assert "nothing was learned: of what is not learned already, 8 waits for witnesses or a person" in first
+    assert "nothing was learned: of what is not learned already, 8 waiting for witnesses or a person" in first
     assert "1 of 2 independent witnesses" in first
     ids = ids_of(log)
     shown = ids["reimburse the kettle"][:8]
