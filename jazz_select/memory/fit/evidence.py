@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, log
+from operator import itemgetter
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -27,8 +28,6 @@ LEAST = 50
 """Fewest labelled observations."""
 BUDGETS = (0.002, 0.01, 0.02, 0.05, 0.1)
 """Error budgets of which people are told the threshold."""
-MARGIN = 0.8
-"""The share of an error budget that is spent by the estimate."""
 ASK_AGAIN = 0.7
 """Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
 its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
@@ -38,15 +37,21 @@ NONE = ""
 
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
-_GROWTH = 2
-"""A block is as long as all blocks before it: a longer log costs as many more fits as it has doublings."""
+_GROWTH = 1.4
+"""The end of a block by that of the one before. Shorter blocks cost more fits, and longer ones are predicted by heads
+that know much less than the one that is kept."""
 _FLOOR = 1e-4
+_LOG_FLOOR = log(_FLOOR)
 """Least probability in the mixture."""
 _MIX, _MIX_HELD = (1.0, 0.6, 0.0), (20.0, 10.0, 0.5)
 """Prior of the weights of recall, of the head, and of "none": means and precisions."""
 _FIXED = 1e12
 _LINE, _LINE_HELD, _OFFSET_HELD = (1.0, 0.0), (4.0, 1.0), 6.25
 """Prior of slope and offset: means and precisions; and the precision of a flow's own offset."""
+_LEAST_SLOPE = 1e-3
+_CAUTION = 0.7
+"""How many standard deviations below its estimate log odds are taken where recall is to decide alone: with fifty
+labels the line is hardly known, and with a thousand the two are nearly the same."""
 _RECENT, _FEWEST_RECENT = 0.5, 200
 """The share of the log whose confidences stand for those of requests to come, and its least number."""
 _POINTS = 400
@@ -119,7 +124,7 @@ class Mix:
 class Line:
     """Platt's line: log odds of being right, from the mixture's log odds. Flows may have an offset of their own."""
 
-    slope: Annotated[float, Constraint("a number above 0", ge=1e-3, le=_LARGEST, **_FINITE)]
+    slope: Annotated[float, Constraint("a number above 0", ge=_LEAST_SLOPE, le=_LARGEST, **_FINITE)]
     offset: _Number
     flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
 
@@ -147,8 +152,8 @@ class EvidenceModel:
 
     Attributes:
         sure: Confidences of recent requests, descending.
-        errors: The expected share of wrong answers among those at least as sure, of the widest such group, divided by
-            `MARGIN`; ascending.
+        errors: The expected share of wrong answers among those at least as sure, of the widest such group, by the
+            cautious estimate of the calibration; ascending.
         agreement: What was measured, for people to read.
     """
 
@@ -166,19 +171,26 @@ class EvidenceModel:
 
         `recall_chances` are recall's own joint probabilities of its likeliest flows, none included.
         """
-        flows = self.head.flows
-        told = _Recalled.of(flows, recall_chances)
-        logits = np.full(len(told.flows), log(_FLOOR))
-        logits[: len(flows)] = np.maximum(self.head.log_chances(vector), log(_FLOOR))
-        logits *= self.mix.head
-        logits += self.mix.recall * told.logs
-        logits[told.none] += self.mix.none
-        logits -= logits.max()
-        mixed = np.exp(logits)
-        mixed /= mixed.sum()
-        shown = np.flatnonzero(mixed >= min(_SHOWN, float(mixed.max())))
-        places: list[int] = shown[np.argsort(-mixed[shown], kind="stable")].tolist()
-        return _calibrated({told.flows[place]: float(mixed[place]) for place in places}, self.line)
+        flows, mix, logits = self.head.flows, self.mix, self.head.log_chances(vector)
+        np.maximum(logits, _LOG_FLOOR, out=logits)
+        logits *= mix.head
+        places = _places(flows)
+        others: dict[str, float] = {}
+        for flow, more in _told(recall_chances, mix).items():
+            if flow in places:
+                logits[places[flow]] += more
+            else:
+                others[flow] = mix.head * _LOG_FLOOR + more
+        best = max(float(logits.max()), *others.values()) if others else float(logits.max())
+        logits -= best
+        np.exp(logits, out=logits)
+        unknown = {flow: exp(logit - best) for flow, logit in others.items()}
+        total = float(logits.sum(dtype=np.float64)) + sum(unknown.values())
+        least = min(_SHOWN * total, 1.0)
+        found = [(chance, flow) for flow, chance in unknown.items() if chance >= least]
+        found += [(float(logits[place]), flows[place]) for place in np.flatnonzero(logits >= least).tolist()]
+        found.sort(key=itemgetter(0), reverse=True)
+        return _calibrated({flow: chance / total for chance, flow in found}, self.line)
 
     def threshold(self, max_error: float) -> float:
         """Return the least confidence from which on recall may decide alone within a budget; 1 if there is none."""
@@ -230,40 +242,19 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
         raise ValueError(what)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recalled:
-    """Recall's probabilities as logarithms, aligned with the classes of a head and, after them, other flows."""
-
-    flows: Sequence[str]
-    logs: Matrix
-    none: int
-
-    @classmethod
-    def of(cls, flows: Sequence[str], recalled: Mapping[str, float]) -> "_Recalled":
-        """Align them; what recall does not list has `_FLOOR`, and "none" has what is left."""
-        places = dict(_places(tuple(flows)))
-        others = [flow for flow in recalled if flow not in places]
-        if NONE not in places and NONE not in others:
-            others.append(NONE)
-        every = (*flows, *others)
-        places |= {flow: len(flows) + number for number, flow in enumerate(others)}
-        chances = np.full(len(every), _FLOOR)
-        left = _listed(chances, recalled, places)
-        chances[places[NONE]] = left
-        return cls(flows=every, logs=np.log(chances), none=places[NONE])
+def _told(recalled: Mapping[str, float], mix: Mix) -> Mapping[str, float]:
+    """Return what recall's probabilities, and "none", add to the logits of flows that recall does not list."""
+    known = {flow: _bounded(chance) for flow, chance in recalled.items() if flow != NONE}
+    total = sum(known.values())
+    scale = max(total, 1.0)
+    added = {flow: mix.recall * (log(max(chance / scale, _FLOOR)) - _LOG_FLOOR) for flow, chance in known.items()}
+    added[NONE] = mix.recall * (log(max(1.0 - total, _FLOOR)) - _LOG_FLOOR) + mix.none
+    return added
 
 
-def _listed(chances: Matrix, recalled: Mapping[str, float], places: Mapping[str, int]) -> float:
-    """Write recall's probabilities of flows to their places; return what is left for "none"."""
-    total = 0.0
-    for flow, chance in recalled.items():
-        if flow != NONE:
-            own = min(max(chance, _FLOOR), 1.0) if chance == chance else _FLOOR  # noqa: PLR0124 - no NaN
-            chances[places[flow]] = own
-            total += own
-    if total > 1:
-        chances /= total
-    return max(1.0 - total, _FLOOR)
+def _bounded(chance: float) -> float:
+    """Return a probability, whatever number it is made of; what is no number is none."""
+    return min(max(chance, 0.0), 1.0) if chance == chance else 0.0  # noqa: PLR0124 - NaN differs from itself
 
 
 @lru_cache(64)
@@ -322,13 +313,13 @@ def fit_evidence(
     said, weights = _predicted(np.asarray(examples, dtype=np.float32), own, log_of)
     mix = _fit_mix(log_of, said)
     mixed = _mixed(mix, log_of.recalled, said)
-    line, sure = _fit_line(flows, mixed, log_of)
+    line, sureness = _fit_line(flows, mixed, log_of)
     return EvidenceModel(
         head=LinearHead(flows=flows[:classes], weights=_stored(weights)),
         mix=mix,
         line=line,
-        agreement=_agreement(mixed.argmax(axis=1), sure, log_of),
-        **_curve(sure),
+        agreement=_agreement(mixed.argmax(axis=1), sureness.sure, log_of),
+        **_curve(sureness),
     )
 
 
@@ -354,17 +345,17 @@ class _Log:
         trust: Matrix = np.clip(np.nan_to_num(np.asarray(seen.trust, dtype=np.float64)), 0.0, 1.0)
         weights = np.where(labels >= 0, np.maximum(2 * trust - 1, 0.0), 0.0)
         labelled = weights > 0
-        logs = np.full((count, len(flows)), _FLOOR)
+        logs = np.full((count, len(flows)), _LOG_FLOOR)
+        plain = Mix(recall=1.0, head=0.0, none=0.0)
         for row, each in enumerate(recalled):
-            known = {flow: chance for flow, chance in each.items() if flow in places}
-            logs[row, -1] = _listed(logs[row], known, places)
+            for flow, more in _told({flow: each[flow] for flow in each if flow in places}, plain).items():
+                logs[row, places[flow]] += more
         targets = np.zeros((count, len(flows)))
         rows = np.flatnonzero(labelled)
         first = np.where(led >= 0, led, logs.argmax(axis=1))
         targets[rows, labels[rows]] += trust[rows]
         targets[rows, first[rows]] += 1.0 - trust[rows]
         targets *= weights[:, None]
-        np.log(logs, out=logs)
         vectors: Vectors = np.asarray(seen.vectors, dtype=np.float32)
         return cls(vectors, labels, labelled, weights, targets, logs)
 
@@ -375,7 +366,7 @@ def _predicted(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[Matrix, V
     Shapes: (requests, classes with "none"), (dim + 1, classes of the head).
     """
     count, classes = len(log_of.labels), own.shape[1]
-    said = np.full(log_of.recalled.shape, log(_FLOOR))
+    said = np.full(log_of.recalled.shape, _LOG_FLOOR)
     weights = np.zeros((examples.shape[1] + 1, classes), dtype=np.float32)
     for start, end in (*_blocks(count), (count, count)):
         rows = np.flatnonzero(log_of.labelled[:start])
@@ -385,16 +376,16 @@ def _predicted(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[Matrix, V
         )
         weights = fit_head(lesson, start=weights)
         logits = (log_of.vectors[start:end] @ weights[:-1] + weights[-1]).astype(np.float64)
-        said[start:end, :classes] = np.maximum(_log_softmax(logits), log(_FLOOR))
+        said[start:end, :classes] = np.maximum(_log_softmax(logits), _LOG_FLOOR)
     return said, weights
 
 
 def _blocks(count: int) -> Iterable[tuple[int, int]]:
-    """Yield the bounds of the blocks: `LEAST` requests, and then as many as before."""
+    """Yield the bounds of the blocks: at least `LEAST` requests each, and more the more there are before them."""
     start, end = 0, LEAST
     while start < count:
         yield start, min(end, count)
-        start, end = end, _GROWTH * end
+        start, end = end, max(end + LEAST, int(_GROWTH * end))
 
 
 def _log_softmax(logits: Matrix) -> Matrix:
@@ -426,7 +417,7 @@ def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
     told = np.array([float((targets * arm).sum()) for arm in arms])
     prior, held = np.array(_MIX), np.array(_MIX_HELD)
 
-    def judged(solution: Matrix) -> tuple[float, Matrix, Matrix]:
+    def judged(solution: Matrix) -> tuple[float, Matrix]:
         logits = solution[0] * recalled + solution[1] * head + solution[2] * none
         logs = _log_softmax(logits)
         chances = np.exp(logs)
@@ -440,72 +431,120 @@ def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
                 both = (weighed * arms[other]).sum(axis=1) - means[one] * means[other]
                 curvature[one, other] += float(weights @ both)
                 curvature[other, one] = curvature[one, other]
-        return loss, gradient, curvature
+        return loss, np.asarray(np.linalg.solve(curvature, gradient), dtype=np.float64)
 
-    found = _newton(prior, judged)
+    found: list[float] = _newton(prior, judged).tolist()
     while negative := [arm for arm in (0, 1) if found[arm] < 0]:
         prior[negative], held[negative] = 0.0, _FIXED
-        found = [max(each, 0.0) if arm in negative else each for arm, each in enumerate(_newton(prior, judged))]
+        found = np.where(held == _FIXED, 0.0, _newton(prior, judged)).tolist()
     recall, own, nothing = found
     return Mix(recall=recall, head=own, none=nothing)
 
 
-def _newton(start: Matrix, judged: Callable[[Matrix], tuple[float, Matrix, Matrix]]) -> list[float]:
-    """Return the least of a convex loss by Newton's method; a step that raises the loss is halved."""
+def _newton(start: Matrix, judged: Callable[[Matrix], tuple[float, Matrix]]) -> Matrix:
+    """Return where a convex loss is least. `judged` gives the loss and Newton's step; one that raises it is halved."""
     solution = start.copy()
-    loss, gradient, curvature = judged(solution)
+    loss, step = judged(solution)
     for _ in range(_STEPS):
-        step = np.linalg.solve(curvature, gradient)
-        found = judged(solution - step)
-        while found[0] > loss and float(np.abs(step).max()) > _TINY:
+        new_loss, new_step = judged(solution - step)
+        while new_loss > loss and float(np.abs(step).max()) > _TINY:
             step = step / 2
-            found = judged(solution - step)
-        if not found[0] < loss - _TINY * abs(loss):
+            new_loss, new_step = judged(solution - step)
+        if not new_loss < loss - _TINY * abs(loss):
             break
-        solution = solution - step
-        loss, gradient, curvature = found
-    return solution.tolist()
+        solution, loss, step = solution - step, new_loss, new_step
+    return solution
 
 
-def _fit_line(flows: Sequence[str], mixed: Matrix, log_of: _Log) -> tuple[Line, Matrix]:
-    """Fit Platt's line with an offset for each flow; return it with the confidence of every request's first flow.
+@dataclass(frozen=True, slots=True)
+class _Sureness:
+    """The confidence of every request's first flow, and a cautious estimate of it."""
+
+    sure: Matrix
+    cautious: Matrix
+
+
+def _fit_line(flows: Sequence[str], mixed: Matrix, log_of: _Log) -> tuple[Line, _Sureness]:
+    """Fit Platt's line with an offset for each flow: maximum a posteriori.
 
     What is less sure than `ASK_AGAIN` does not count: no threshold lies there, and there a model's own mistakes are.
+    The cautious estimate takes log odds `_CAUTION` standard deviations lower, by the curvature at the maximum
+    (Laplace's approximation).
     """
     top = mixed.argmax(axis=1)
     chance = np.clip(mixed[np.arange(len(mixed)), top], 1e-6, 1 - 1e-6)
-    odds = np.log(chance / (1 - chance))
+    design = np.column_stack([np.log(chance / (1 - chance)), np.ones(len(chance))])
     counted = np.flatnonzero(log_of.labelled & (chance >= ASK_AGAIN))
-    weights, right = log_of.weights[counted], (log_of.labels == top)[counted].astype(np.float64)
-    design = np.zeros((len(counted), 2 + len(flows)))
-    design[:, 0], design[:, 1] = odds[counted], 1.0
-    design[np.arange(len(counted)), 2 + top[counted]] = 1.0
-    prior = np.array([*_LINE, *(0.0 for _ in flows)])
-    held = np.array([*_LINE_HELD, *(_OFFSET_HELD for _ in flows)])
-
-    def judged(solution: Matrix) -> tuple[float, Matrix, Matrix]:
-        logits = design @ solution
-        off = solution - prior
-        loss = float((weights * (np.logaddexp(0.0, logits) - right * logits)).sum() + 0.5 * (held * off**2).sum())
-        chances = 1.0 / (1.0 + np.exp(-np.clip(logits, -500, 500)))
-        gradient = design.T @ (weights * (chances - right)) + held * off
-        curvature = (design * (weights * chances * (1 - chances))[:, None]).T @ design + np.diag(held)
-        return loss, gradient, curvature
-
-    slope, offset, *own = _newton(prior, judged)
-    slope = max(slope, 1e-3)
+    right = (log_of.labels == top)[counted].astype(np.float64)
+    answers = _Answers(design[counted], top[counted], right, log_of.weights[counted], len(flows))
+    solution = _newton(np.array([*_LINE, *(0.0 for _ in flows)]), answers.judged)
+    solution[0] = max(solution[0], _LEAST_SLOPE)
+    odds = design @ solution[:2] + solution[2:][top]
+    covariance = np.linalg.inv(answers.curvature(solution))
+    spread = np.sqrt(np.maximum(((design @ covariance) * design).sum(axis=1), 0.0))
+    slope, offset, *own = solution.tolist()
     line = Line(slope=slope, offset=offset, flows={flow: each for flow, each in zip(flows, own, strict=True) if each})
-    sure = 1.0 / (1.0 + np.exp(-np.clip(slope * odds + offset + np.array(own)[top], -500, 500)))
-    return line, sure
+    return line, _Sureness(_logistic(odds), _logistic(odds - _CAUTION * spread))
 
 
-def _curve(sure: Matrix) -> Mapping[str, tuple[float, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Answers that were sure, for a logistic regression on two features and an offset for each flow."""
+
+    design: Matrix
+    flow: _Places
+    right: Matrix
+    weights: Matrix
+    flows: int
+
+    def judged(self, solution: Matrix) -> tuple[float, Matrix]:
+        """Return the loss and Newton's step; the flows' offsets are eliminated, so that many of them cost little."""
+        line, own = solution[:2], solution[2:]
+        logits = self.design @ line + own[self.flow]
+        held, off = np.array(_LINE_HELD), line - np.array(_LINE)
+        misses = self.weights * (np.logaddexp(0.0, logits) - self.right * logits)
+        loss = float(misses.sum() + 0.5 * (held * off**2).sum() + 0.5 * _OFFSET_HELD * (own**2).sum())
+        gaps = self.weights * (_logistic(logits) - self.right)
+        slopes = self.design.T @ gaps + held * off
+        own_slopes = self._by_flow(gaps) + _OFFSET_HELD * own
+        across, along = self._of_flows(logits)
+        step = np.linalg.solve(self.curvature(solution), slopes - across @ (own_slopes / along))
+        return loss, np.concatenate([step, (own_slopes - step @ across) / along]).astype(np.float64)
+
+    def curvature(self, solution: Matrix) -> Matrix:
+        """Return the curvature of slope and offset with the flows' offsets at their best (Schur complement)."""
+        logits = self.design @ solution[:2] + solution[2:][self.flow]
+        across, along = self._of_flows(logits)
+        whole = (self.design * self._spread(logits)[:, None]).T @ self.design + np.diag(_LINE_HELD)
+        return np.asarray(whole - (across / along) @ across.T, dtype=np.float64)
+
+    def _of_flows(self, logits: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the curvature between line and offsets, shape (2, flows), and that of the offsets, shape (flows,)."""
+        spread = self._spread(logits)
+        across = np.stack([self._by_flow(spread * column) for column in self.design.T])
+        return across, self._by_flow(spread) + _OFFSET_HELD
+
+    def _by_flow(self, numbers: Matrix) -> Matrix:
+        return np.bincount(self.flow, numbers, self.flows).astype(np.float64)
+
+    def _spread(self, logits: Matrix) -> Matrix:
+        chances = _logistic(logits)
+        return np.asarray(self.weights * chances * (1.0 - chances), dtype=np.float64)
+
+
+def _logistic(logits: Matrix) -> Matrix:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -500.0, 500.0))), dtype=np.float64)
+
+
+def _curve(sureness: _Sureness) -> Mapping[str, tuple[float, ...]]:
     """Return confidences of recent requests, descending, and the expected error of those at least as sure."""
-    recent = np.sort(sure[-max(_FEWEST_RECENT, round(len(sure) * _RECENT)) :])[::-1]
-    errors = np.cumsum(1.0 - recent) / np.arange(1, len(recent) + 1) / MARGIN
-    least = np.minimum.accumulate(np.minimum(errors, 1.0)[::-1])[::-1]
-    kept = np.unique(np.linspace(0, len(recent) - 1, _POINTS).round().astype(np.int_))
-    return {"sure": tuple(recent[kept].tolist()), "errors": tuple(least[kept].tolist())}
+    recent = max(_FEWEST_RECENT, round(len(sureness.sure) * _RECENT))
+    sure, errors = sureness.sure[-recent:], 1.0 - sureness.cautious[-recent:]
+    order = np.lexsort((errors, -sure))
+    shares = np.cumsum(errors[order]) / np.arange(1, len(order) + 1)
+    least = np.minimum.accumulate(np.minimum(shares, 1.0)[::-1])[::-1]
+    kept = np.unique(np.linspace(0, len(order) - 1, _POINTS).round().astype(np.int_))
+    return {"sure": tuple(sure[order][kept].tolist()), "errors": tuple(least[kept].tolist())}
 
 
 def _agreement(top: _Places, sure: Matrix, log_of: _Log) -> Agreement:
