@@ -63,7 +63,7 @@ class Outcomes:
         if narrowed.thresholds is None or first is None:
             return AuditedEntry(id=entry)
         if self.audit is None:
-            await self._measure()
+            await self.measure()
         raised = 0.0 if self.audit is None else self.audit.threshold(first.flow_name)
         is_sampled = is_audited(request.query, entry, self._audit_share)
         return AuditedEntry(id=entry, is_sampled=is_sampled, raised=raised)
@@ -78,9 +78,9 @@ class Outcomes:
         is_agreed = first is not None and decision.chosen_ids == (first.flow_id,)
         is_closed = first is not None and self.audit is not None and self.audit.threshold(first.flow_name) > 0
         if not (is_agreed and is_closed) or self._unmeasured >= _MOST_UNMEASURED:
-            await self._measure()
+            await self.measure()
 
-    async def _measure(self) -> None:
+    async def measure(self) -> None:
         """Measure the promise in the log, and keep the moves of thresholds that follow. A log that fails is told of."""
         flows = {flow.name: flow for flow in self._registry.values()}
         self._unmeasured = 0
@@ -135,7 +135,7 @@ class Outcomes:
             )
         await in_thread(partial(self.log.correct, entry, names, note=note, source=source))
         if self.audit is not None and source is not None and source.kind == "person":
-            await self._measure()
+            await self.measure()
 
     def _may_correct(self, entry: str) -> bool:
         found, caller = self.log.get(entry), current_caller()

@@ -208,6 +208,12 @@ class FlowSelector:
         """What was measured of the promise (`policy.max_error`); None without a log, or before it taught recall."""
         return None if self._outcomes is None else self._outcomes.audit
 
+    async def measure(self) -> "Audit | None":
+        """Measure the promise in the log now, and raise or lower thresholds accordingly; None without a log."""
+        if self._outcomes is not None:
+            await self._outcomes.measure()
+        return self.audit
+
     @property
     def has_model(self) -> bool:
         """Whether there is a chat model."""

@@ -243,6 +243,8 @@ class RunningCatalogue:
             evidence=settings.evidence,
             allow_delete=allow_delete,
         )
+        if settings.evidence is not None:
+            await selector.measure()
         return Generation(
             number=self.number + 1,
             registry=found.registry,

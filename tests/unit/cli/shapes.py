@@ -30,6 +30,7 @@ class Expected:
     calibrated_share: float | None
     measured: Counted | None
     logged: Counted | None
+    learned_from: int
     caveat: str
     says: str
 

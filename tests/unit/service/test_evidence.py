@@ -33,7 +33,7 @@ async def test_a_service_learns_from_its_log_and_not_from_one_client(tmp_path: P
     async with memory() as index:
         running = catalogue(index, Shop().sources, model=model, evidence=log.path)
         running.log = log
-        async with service(running, keys={KEY: "shop", OTHER_KEY: "shop"}) as up:
+        async with service(running, keys=[KEY], more_keys={OTHER_KEY: "shop"}) as up:
             assert any(note.startswith("learned from 120 logged requests") for note in running.live.report.notes)
             mine = {"authorization": f"Bearer {KEY}"}
             for number in range(12):
@@ -47,16 +47,12 @@ async def test_a_service_learns_from_its_log_and_not_from_one_client(tmp_path: P
             assert 'jazz_select_audit_promise{agent="shop"} 0.01' in text
             assert 'jazz_select_audit_threshold{agent="shop"} 0.0' in text
             assert 'jazz_select_audit_raised_flows{agent="shop"} 0.0' in text
-            state = (await up.client.get("/v1/panel/state", headers=mine)).json()
-            if state:  # where the panel is served
-                assert state.get("learned_requests", 120) >= 120
 
 
 def test_agents_name_the_log_that_they_learn_from(tmp_path: Path) -> None:
     file = tmp_path / "agents.yaml"
-    file.write_text(
-        "agents:\n  shop: {flows: flows, log: outcomes.db, evidence: outcomes.db}\n  bare: {flows: flows}\n"
-    )
+    entry = "{flows: flows, log: outcomes.db, evidence: outcomes.db}"
+    file.write_text(f"agents:\n  shop: {entry}\n  bare: {{flows: flows}}\n")
     shop, bare = load_agents(file, Settings(evidence=Path("elsewhere.db")))
     assert (shop.settings.evidence, shop.log) == (tmp_path / "outcomes.db",) * 2
     assert bare.settings.evidence is None, "nothing is learned that its entry does not switch on"
