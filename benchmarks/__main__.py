@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import (
+    bare_tools,
     bounds,
     budget,
     cascade,
@@ -60,6 +61,7 @@ def main(
     peers.main(data, models, seeds=seeds, unclean=unclean)
     for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
+    bare_tools.main(data, seeds=seeds, unclean=unclean)
     languages.main(unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     budget.main(data, seeds=seeds, unclean=unclean)

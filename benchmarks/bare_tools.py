@@ -59,7 +59,7 @@ def tool_of(entry: Entry) -> Tool:
 async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
     """One row of results."""
     inside = sampled(dataset.requests, limit, dataset.seed)
-    outside = sampled(dataset.outside, limit, dataset.seed)
+    outside = sampled([text for text in dataset.outside if text.strip()], limit, dataset.seed)
     tools = [tool_of(entry) for entry in dataset.flows]
     examples = {entry.name: entry.examples for entry in dataset.flows if entry.examples}
     with TemporaryDirectory(prefix="jazz-bench-") as folder:

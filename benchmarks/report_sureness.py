@@ -100,6 +100,37 @@ def scope_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 1, 3))
 
 
+def bare_tools_table(found: Sequence[rows.Row]) -> str:
+    """Tools without examples, or with some that a model wrote: is it known that none fits?"""
+    header = (
+        "data set",
+        "embedder",
+        "seeds",
+        "tools",
+        "AUROC of none",
+        "FPR@95",
+        "right one among 5",
+        "of these, left out",
+        "nothing shown where none fits",
+        "mean P(none): one fits / none does",
+        "ECE",
+    )
+    body = [
+        (
+            dataset,
+            embedder,
+            str(len(runs)),
+            str(runs[0]["tools"]),
+            f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
+            *(percent(mean_of(runs, "numbers", name)) for name in ("FPR@95", "recalled", "lost", "nothing shown")),
+            " / ".join(f"{mean_of(runs, 'numbers', f'P(none) {where}'):.2f}" for where in ("inside", "outside")),
+            f"{mean_of(runs, 'numbers', 'ECE'):.3f}",
+        )
+        for (dataset, embedder), runs in by(found, "dataset", "embedder")
+    ]
+    return markdown(header, body, words=(0, 1))
+
+
 def _best_single(runs: Sequence[rows.Row]) -> str:
     """Which of the signals tells best by itself, and how well; empty in rows that do not say."""
     if not all("singles" in run for run in runs):
