@@ -69,14 +69,14 @@ class Gathered:
         settled: By request (`same_request`), the flow that persons say is right; empty if it is no example of any flow.
     """
 
-    people: tuple[Correction, ...] = ()
-    hinted: tuple[Correction, ...] = ()
-    waiting: tuple[Correction, ...] = ()
-    overruled: tuple[Correction, ...] = ()
-    taken_back: tuple[Correction, ...] = ()
-    unlearnable: tuple[Correction, ...] = ()
-    judging: tuple[Correction, ...] = ()
-    settled: Mapping[str, str] = field(default_factory=dict[str, str])
+    people: list[Correction] = field(default_factory=list[Correction])
+    hinted: list[Correction] = field(default_factory=list[Correction])
+    waiting: list[Correction] = field(default_factory=list[Correction])
+    overruled: list[Correction] = field(default_factory=list[Correction])
+    taken_back: list[Correction] = field(default_factory=list[Correction])
+    unlearnable: list[Correction] = field(default_factory=list[Correction])
+    judging: list[Correction] = field(default_factory=list[Correction])
+    settled: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def gathered(
@@ -216,30 +216,18 @@ class _Sorting:
         self._authored = {same_request(text): flow.name for flow in registry.values() for text in flow.examples}
         learned = examples_of(version).items()
         self._learned = {same_request(text): name for name, texts in learned for text in texts}
-        self._people, self._hinted = list[Correction](), list[Correction]()
-        self._waiting, self._overruled = list[Correction](), list[Correction]()
-        self._taken_back, self._unlearnable = list[Correction](), list[Correction]()
-        self._judging, self._settled = list[Correction](), dict[str, str]()
+        self._found = Gathered()
 
     def sorted(self, entries: Iterable[Logged]) -> Gathered:
         groups: dict[str, list[Logged]] = {}
         for entry in sorted((each for each in entries if each.corrected_by is not None), key=_said_at):
             if why := self._why_not(entry):
-                self._unlearnable.append(_merged([entry], why))
+                self._found.unlearnable.append(_merged([entry], why))
             else:
                 groups.setdefault(same_request(entry.request), []).append(entry)
         for request, said in groups.items():
             self._settle(request, said)
-        return Gathered(
-            people=tuple(self._people),
-            hinted=tuple(self._hinted),
-            waiting=tuple(self._waiting),
-            overruled=tuple(self._overruled),
-            taken_back=tuple(self._taken_back),
-            unlearnable=tuple(self._unlearnable),
-            judging=tuple(self._judging),
-            settled=self._settled,
-        )
+        return self._found
 
     def _why_not(self, entry: Logged) -> str:
         """Return why an entry says nothing that can be used."""
@@ -258,12 +246,12 @@ class _Sorting:
         """Put all that was said of one request into lists, in the order in which it was said."""
         person = next((each for each in reversed(said) if _source(each).kind == "person"), None)
         gone = said if person is not None and person.right is None else [each for each in said if each.right is None]
-        self._taken_back += [_merged([each], f"by {_source(person or each)}") for each in gone]
+        self._found.taken_back.extend(_merged([each], f"by {_source(person or each)}") for each in gone)
         standing = [each for each in said if each not in gone]
         if person is None:
             self._weigh(request, standing)
         elif person.right is None:
-            self._settled[request] = ""
+            self._found.settled[request] = ""
         else:
             self._decide(request, person, standing)
 
@@ -271,16 +259,16 @@ class _Sorting:
         """Learn what a person said last about one request, whatever others say."""
         right = _right(person)
         told = f"{_source(person)} says {_in_words(person.right or ())}"
-        self._overruled += [_merged([each], told) for each in said if _right(each) != right]
+        self._found.overruled.extend(_merged([each], told) for each in said if _right(each) != right)
         found = _merged([each for each in said if _right(each) == right])
         why = self._why_unlearnable(request, found)
-        self._settled[request] = "" if why else found.flow
+        self._found.settled[request] = "" if why else found.flow
         if not why:
-            self._people.append(found)
+            self._found.people.append(found)
             return
-        self._unlearnable.append(_told(found, why))
+        self._found.unlearnable.append(_told(found, why))
         if not self._labelled.of(found.request):
-            self._judging.append(found)
+            self._found.judging.append(found)
 
     def _weigh(self, request: str, said: Sequence[Logged]) -> None:
         """Weigh hints about one request by their witnesses; of one witness the last word counts."""
@@ -290,13 +278,13 @@ class _Sorting:
         for right in dict.fromkeys(map(_right, said)):
             found = _merged([each for each in said if _right(each) == right])
             if not votes[right]:
-                self._overruled.append(_told(found, "the same witness says something else later"))
+                self._found.overruled.append(_told(found, "the same witness says something else later"))
             elif why := self._why_unlearnable(request, found):
-                self._unlearnable.append(_told(found, why))
+                self._found.unlearnable.append(_told(found, why))
             elif why := self._why_waiting(found, votes, learned):
-                self._waiting.append(_told(found, why))
+                self._found.waiting.append(_told(found, why))
             else:
-                self._hinted.append(found)
+                self._found.hinted.append(found)
 
     def _why_waiting(self, found: Correction, votes: Counter[frozenset[str]], learned: str | None) -> str:
         witnesses = votes[frozenset(found.right)]

@@ -258,9 +258,9 @@ class _Lesson:
         return Learned(
             learned=(*new, *(replace(each, why=BEFORE) for each in old)),
             waiting=tuple(waits),
-            overruled=found.overruled,
-            taken_back=found.taken_back,
-            unlearnable=found.unlearnable,
+            overruled=tuple(found.overruled),
+            taken_back=tuple(found.taken_back),
+            unlearnable=tuple(found.unlearnable),
             notes=taught(self._authored, self._version).notes,
         )
 

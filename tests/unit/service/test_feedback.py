@@ -9,6 +9,7 @@ import pytest
 
 from jazz_select.client import RemoteSelector
 from jazz_select.errors import ConfigError, ServiceError
+from jazz_select.evaluation.corrections import Gathered, gathered
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.service.panel.routes import panel_part
 from jazz_select.service.panel.runs import files_of
@@ -117,6 +118,26 @@ async def test_a_reviewers_word_stands_against_a_users(tmp_path: Path) -> None:
         assert kept is not None
         assert (kept.right, str(kept.corrected_by)) == ((), f"person ada (key {TEACHER})")
         assert [each.source.kind for each in log.feedback(entry)] == ["person", "user"]
+
+
+async def test_over_http_one_key_is_one_witness_and_only_a_reviewers_word_is_learned(tmp_path: Path) -> None:
+    async with shops(tmp_path) as (up, log):
+        sources = Shop().sources()
+
+        async def said(key: str, source: dict[str, str]) -> Gathered:
+            asked = await up.post("/v1/select", {"request": "the courier got lost"}, **by(key))
+            body = {"selection": asked.json()["logged"], "right": "track_order", "source": source}
+            assert (await up.post("/v1/feedback", body, **by(key))).status_code == 200
+            return gathered(log.read(agent_id="shop"), sources.registry, tools=sources.tools)
+
+        for number in range(12):
+            found = await said(KEY, {"kind": "user", "name": f"conversation {number}"})
+            assert [len(each.ids) for each in found.waiting] == [number + 1]
+            assert found.hinted == found.people == []
+        found = await said(SECOND, {"kind": "agent", "name": "conversation 3"})
+        assert [len(each.ids) for each in found.hinted] == [13]
+        found = await said(TEACHER, {"kind": "person", "name": "ada"})
+        assert [len(each.ids) for each in found.people] == [14]
 
 
 async def test_the_panel_shows_a_key_its_own_entries_and_lets_only_a_teacher_correct(tmp_path: Path) -> None:
