@@ -37,9 +37,13 @@ NONE = ""
 
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
-_GROWTH = 1.4
-"""The end of a block by that of the one before. Shorter blocks cost more fits, and longer ones are predicted by heads
-that know much less than the one that is kept."""
+MOST = 4_000
+"""Most labelled observations, the last ones: more teach little, and what is learned is to be of today."""
+_GROWTH, _SOON, _LATER_GROWTH = 1.4, 1_000, 2.0
+"""The end of a block by that of the one before, and by that of one that ends later than `_SOON`. Shorter blocks cost
+more fits, and longer ones are predicted by heads that know much less than the one that is kept."""
+_MOST_MIXED = 2_000
+"""Most observations that the three weights of the mixture are fitted to, the last ones."""
 _FLOOR = 1e-4
 _LOG_FLOOR = log(_FLOOR)
 """Least probability in the mixture."""
@@ -55,6 +59,8 @@ labels the line is hardly known, and with a thousand the two are nearly the same
 _RECENT, _FEWEST_RECENT = 0.5, 200
 """The share of the log whose confidences stand for those of requests to come, and its least number."""
 _POINTS = 400
+_TOSS = 0.5
+"""The trust up to which a label says nothing."""
 _STEPS, _TINY = 50, 1e-9
 _SHOWN = 1e-3
 _LARGEST = 1e6
@@ -301,7 +307,7 @@ def fit_evidence(
         msg = f"{count} observations need as many labels, trusts, sources, first flows and recalled flows"
         raise ValueError(msg)
     flows = (*sorted({*example_labels} - {NONE}), NONE)
-    log_of = _Log.of(flows, seen, recalled)
+    log_of = _Log.of(flows, *_last(seen, recalled))
     if int(np.count_nonzero(log_of.labelled)) < LEAST:
         return None
     # A head that was never shown "none" has no class for it.
@@ -321,6 +327,24 @@ def fit_evidence(
         agreement=_agreement(mixed.argmax(axis=1), sureness.sure, log_of),
         **_curve(sureness),
     )
+
+
+def _last(
+    seen: Observations, recalled: Sequence[Mapping[str, float]]
+) -> tuple[Observations, Sequence[Mapping[str, float]]]:
+    """Return the end of a log with `MOST` labels."""
+    labelled = np.flatnonzero(np.asarray(seen.trust) > _TOSS)
+    if len(labelled) <= MOST:
+        return seen, recalled
+    start = int(labelled[-MOST])
+    cut = Observations(
+        vectors=seen.vectors[start:],
+        labels=seen.labels[start:],
+        trust=seen.trust[start:],
+        by_person=seen.by_person[start:],
+        led=seen.led[start:],
+    )
+    return cut, recalled[start:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +409,7 @@ def _blocks(count: int) -> Iterable[tuple[int, int]]:
     start, end = 0, LEAST
     while start < count:
         yield start, min(end, count)
-        start, end = end, max(end + LEAST, int(_GROWTH * end))
+        start, end = end, max(end + LEAST, int((_GROWTH if end < _SOON else _LATER_GROWTH) * end))
 
 
 def _log_softmax(logits: Matrix) -> Matrix:
@@ -408,7 +432,7 @@ def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
     A negative weight of recall or of the head would turn around what they say: it is held at 0, and the rest is fitted
     again.
     """
-    rows = log_of.labelled
+    rows = np.flatnonzero(log_of.labelled)[-_MOST_MIXED:]
     targets, recalled, head = log_of.targets[rows], log_of.recalled[rows], said[rows]
     weights = targets.sum(axis=1)
     none = np.zeros(recalled.shape[1])

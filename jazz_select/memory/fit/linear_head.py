@@ -11,7 +11,7 @@ from jazz_select.ports import Vectors
 PENALTY = 0.1
 """L2 penalty of the weights, in requests of unit length; see decision 0029."""
 _BIAS_PENALTY = 1e-3
-_STEPS, _KEPT, _ENOUGH = 40, 8, 1e-6
+_STEPS, _KEPT, _ENOUGH = 40, 8, 1e-4
 """Most steps of the optimizer, pairs that it keeps of the curvature, and the relative gain that ends it."""
 _ARMIJO, _SHORTEST = 1e-4, 1e-4
 
