@@ -9,8 +9,11 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, Tool, sync_registry
 from jazz_select.errors import OutcomeLogError
+from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.memory.engines.edge import open_edge_store
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.callers import Caller, calling_as
+from jazz_select.ports import FlowStore
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier, flow_id
 
@@ -66,10 +69,19 @@ TOOLS = [
 ]
 
 
+ENCODER = Encoder(HashEmbedder(64), Lexical())
+
+
 @pytest.fixture
-async def memory() -> AsyncIterator[ProceduralMemory]:
-    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder(64)) as opened:
-        yield opened
+async def store() -> AsyncIterator[FlowStore]:
+    opened = await open_edge_store(None, ENCODER.layout)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def memory(store: FlowStore) -> ProceduralMemory:
+    return ProceduralMemory(store, ENCODER)
 
 
 @pytest.fixture
@@ -114,15 +126,17 @@ async def synced(memory: ProceduralMemory, log: OutcomeLog | Path | None) -> tup
 
 
 @pytest.mark.spec("016.3")
-async def test_below_fifty_and_without_a_log_everything_is_as_it_was(memory: ProceduralMemory, log: OutcomeLog) -> None:
+async def test_below_fifty_and_without_a_log_everything_is_as_it_was(
+    memory: ProceduralMemory, store: FlowStore, log: OutcomeLog
+) -> None:
     await synced(memory, None)
     requests = [*PROBES, *(asked(name, 7) for name in WORDS)]
     before = [each.to_json() for each in await memory.recall_many(requests, "a")]
-    note = orjson.dumps(await memory._store.read_note("a"))
+    note = orjson.dumps(await store.read_note("a"))
     chosen_by_models(log, 49)
     assert "49 logged requests can be learned from, and 50 are needed" in await synced(memory, log)
     assert [each.to_json() for each in await memory.recall_many(requests, "a")] == before
-    assert orjson.dumps(await memory._store.read_note("a")) == note
+    assert orjson.dumps(await store.read_note("a")) == note
     assert b"evidence" not in note
     assert await memory.thresholds("a") is None
 
@@ -170,7 +184,7 @@ async def test_lies_move_no_probe_to_a_destructive_flow(
 
 @pytest.mark.spec("016.3")
 async def test_a_persons_correction_counts_at_once_and_can_be_taken_back(
-    memory: ProceduralMemory, log: OutcomeLog
+    memory: ProceduralMemory, store: FlowStore, log: OutcomeLog
 ) -> None:
     chosen_by_models(log)
     await synced(memory, log)
@@ -184,7 +198,7 @@ async def test_a_persons_correction_counts_at_once_and_can_be_taken_back(
     assert (found[0]["flow_name"], found[0]["confidence"], found.p_none) == ("cancel_order", 1.0, 0.0)
     (found,) = await memory.recall_many([f"{PROBES[0]} and my money"], "a", focuses=[PROBES[0]])
     assert found[0]["flow_name"] == "track_parcel", "in another context it may mean something else"
-    note = orjson.dumps(await memory._store.read_note("a"))
+    note = orjson.dumps(await store.read_note("a"))
     assert b"my parcel" not in note, "no text of the log is in the index"
     for each in entries:
         log.correct(each, None, source=ADA)
@@ -233,17 +247,17 @@ async def test_two_processes_recall_alike(tmp_path: Path, log: OutcomeLog) -> No
 
 
 async def test_a_note_whose_evidence_cannot_be_read_leaves_recall_as_it_is_without(
-    memory: ProceduralMemory, log: OutcomeLog
+    memory: ProceduralMemory, store: FlowStore, log: OutcomeLog
 ) -> None:
     await synced(memory, None)
     before = [each.to_json() for each in await memory.recall_many(PROBES, "a")]
     chosen_by_models(log, 200)
     await synced(memory, log)
-    note = dict(await memory._store.read_note("a") or {})
+    note = dict(await store.read_note("a") or {})
     note["evidence"] = {**note["evidence"], "sure": [2.0]}
-    await memory._store.write_note("a", note)
-    memory._agents.forget("a")
-    assert [each.to_json() for each in await memory.recall_many(PROBES, "a")] == before
+    await store.write_note("a", note)
+    other = ProceduralMemory(store, ENCODER)
+    assert [each.to_json() for each in await other.recall_many(PROBES, "a")] == before
 
 
 async def test_a_log_that_is_not_there_is_an_error_that_says_so(memory: ProceduralMemory, tmp_path: Path) -> None:
