@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from jazz_select.cli.main import DriftCommand, LearnCommand
     from jazz_select.settings import Settings
 
-_SHOWN, _MOST = 20, 15
-"""How much of each is shown of what was learned, and of what changed; `--json` has all of it."""
+_SHOWN, _MOST, _MOST_SOURCES = 20, 15, 3
+"""How much of each is shown of what was learned, of what changed, and of who said so; `--json` has all of it."""
 
 
 def learn_from(settings: "Settings", given: "LearnCommand") -> None:
@@ -151,7 +151,7 @@ def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
 
 
 def _sources(each: Correction) -> Text:
-    return styled(", ".join(map(str, each.sources)), "dim")
+    return styled(some_of(each.sources, _MOST_SOURCES), "dim")
 
 
 def _ids(each: Correction) -> Text:

@@ -199,7 +199,6 @@ def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Ser
         page.locator(".told.good", has_text="Added to").wait_for()
         (case,) = yaml.safe_load(shop_service.files.collected.read_text("utf-8"))
         assert case["expect"] == ["change_order_address"]
-        # One that costs no other request its flow: the gate lets it pass, with a doubt or without.
         looked.open("#/correct?q=The%20kettle%20should%20be%20mint%2C%20please%20exchange%20it")
         page.get_by_role("button", name="Teach as example").click()
         page.locator(".told.warn", has_text="Choose the flow").wait_for()
