@@ -33,7 +33,7 @@ _ADVICE: Final = "take texts out of it, or split the agent"
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
 # `live` is the number of the version that `sync --learned` indexes, `shadow` of the one on trial; 0 is none.
-# Texts are what users wrote. Take out what should not be there, then sync again.
+# Texts are what users wrote. Take out what should not be there (learn LOG --undo ID), then sync again.
 """
 
 
