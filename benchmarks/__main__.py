@@ -11,6 +11,7 @@ from benchmarks import (
     cascade,
     confidence,
     episodes,
+    evidence,
     faults,
     followups,
     gateway,
@@ -67,6 +68,7 @@ def main(
     budget.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
     learning.main(data, seeds=seeds, unclean=unclean)
+    evidence.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
     gateway.main(data, unclean=unclean)
     judging_speed.main(data, unclean=unclean)

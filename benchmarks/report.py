@@ -13,6 +13,7 @@ import typer
 from benchmarks import (
     report_bounds,
     report_budget,
+    report_evidence,
     report_faults,
     report_gateway,
     report_learning,
@@ -214,6 +215,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "learning-provenance": ("learning", provenance),
     "learning-topics": ("learning_topics", report_learning.topics_table),
     "learning-topics-provenance": ("learning_topics", provenance),
+    "evidence": ("evidence", report_evidence.evidence_table),
+    "evidence-poisoned": ("evidence", report_evidence.poisoned_table),
+    "evidence-drifted": ("evidence", report_evidence.drifted_table),
+    "evidence-provenance": ("evidence", provenance),
     "log": ("outcomes", report_learning.log_table),
     "log-provenance": ("outcomes", provenance),
     "wire": ("wire", report_offered.wire_table),

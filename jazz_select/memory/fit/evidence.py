@@ -37,7 +37,7 @@ NONE = ""
 
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
-MOST = 4_000
+MOST = 3_000
 """Most labelled observations, the last ones: more teach little, and what is learned is to be of today."""
 _GROWTH, _SOON, _LATER_GROWTH = 1.4, 1_000, 2.0
 """The end of a block by that of the one before, and by that of one that ends later than `_SOON`. Shorter blocks cost
