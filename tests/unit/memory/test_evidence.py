@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select.memory.fit.evidence import BUDGETS, LEAST, NONE, EvidenceModel, Observations, fit_evidence
+from jazz_select.memory.fit.evidence import BUDGETS, LEAST, MOST, NONE, EvidenceModel, Observations, fit_evidence
 
 DIM, FLOWS = 12, ("cancel", "refund", "track", "pay")
 Vectors = npt.NDArray[np.float64]
@@ -116,6 +116,7 @@ def test_labels_of_flows_that_left_the_catalogue_do_not_count() -> None:
     assert fit_evidence(*examples(), seen, recalled=found) is None
 
 
+@pytest.mark.spec("016.3")
 def test_a_log_makes_recall_surer_and_says_from_where_on_it_may_decide(model: EvidenceModel) -> None:
     dice = np.random.default_rng(99)
     limit = model.threshold(0.05)
@@ -191,6 +192,13 @@ def test_requests_that_nobody_was_asked_about_change_no_probability(model: Evide
     vector = asked("pay", np.random.default_rng(5))
     ours, _ = fitted(joined(seen, more), [*found, *others]).chances(vector, recalled(vector))
     assert ours == pytest.approx(model.chances(vector, recalled(vector))[0], abs=0.02)
+
+
+def test_only_the_end_of_a_long_log_is_learned_from() -> None:
+    old, before = log_of(100, label=lambda _: "cancel", trust=1.0, seed=6)
+    seen, found = log_of(MOST)
+    whole = fitted(joined(old, seen), [*before, *found])
+    assert orjson.dumps(whole.as_note()) == orjson.dumps(fitted(seen, found).as_note())
 
 
 def test_the_same_log_gives_the_same_model() -> None:
