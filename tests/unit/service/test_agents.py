@@ -8,6 +8,7 @@ import yaml
 
 from jazz_select.errors import ConfigError
 from jazz_select.service.agents import ServedAgents, hash_key, key_digest, key_of_file, load_agents
+from jazz_select.service.opened import open_service
 from jazz_select.settings import Settings
 
 pytestmark = pytest.mark.spec("008.2")
@@ -33,6 +34,16 @@ def test_an_entry_may_have_tools_alone(tmp_path: Path, entry: dict[str, str]) ->
     found = source.read()
     assert (len(found.registry), list(found.tools)) == (0, ["look_up"] if "tools" in entry else [])
     assert not [place for place in source.places if place == source.settings.flows]
+
+
+@pytest.mark.spec("016.11")
+async def test_an_entry_may_name_the_examples_of_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "tools.yaml").write_text("tools: [{name: look_up}]", "utf-8")
+    entry = {"tools": "tools.yaml", "tool_examples": "kept/examples.yaml"}
+    (tmp_path / "agents.yaml").write_text(yaml.safe_dump({"agents": {"shop": entry}}), "utf-8")
+    base = Settings(index=tmp_path / "index", embedder="static", serve_state=tmp_path)
+    async with open_service(base, load_agents(tmp_path / "agents.yaml", base)) as served:
+        assert [each.tool_examples for each in served.values()] == [tmp_path / "kept" / "examples.yaml"]
 
 
 def test_an_entry_with_nothing_to_serve_is_refused(tmp_path: Path) -> None:
