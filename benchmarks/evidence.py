@@ -45,7 +45,6 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import indexable
 from jazz_select.memory.fit.evidence import ASK_AGAIN, EvidenceModel, Observations, fit_evidence
 from jazz_select.ports import Embedder
-from jazz_select.stages import joint_probability
 from jazz_select.values import RecallResult
 
 DATASETS = ("clinc150-5", "banking77-5")
@@ -118,8 +117,8 @@ def few(dataset: Dataset, count: int) -> Dataset:
 
 
 def joint(result: RecallResult) -> dict[str, float]:
-    """P(this flow is right, none included) of what recall found."""
-    return {each["flow_name"]: joint_probability(each["confidence"] or 0.0, result.in_scope) for each in result}
+    """The confidence of what recall found."""
+    return {each["flow_name"]: each["confidence"] or 0.0 for each in result}
 
 
 async def scene(dataset: Dataset, data: Path, embedder: Embedder, most: int) -> Scene:
