@@ -203,8 +203,9 @@ def _evidence_in(
     log: "OutcomeLog", agent_id: str, flows: Iterable[BaseFlow], tools: "ToolsLike | None"
 ) -> "LogEvidence":
     """Return what the log of an agent is evidence for. Blocking."""
-    from jazz_select.evaluation.corrections import why_unfit
+    from jazz_select.evaluation.corrections import changing, why_unfit
     from jazz_select.outcomes.evidence import read_evidence
+    from jazz_select.routing.tools.sources import toolbox_of
 
     known = list(flows)
     entries = {each.id: each for each in log.read(agent_id=agent_id, last=_MOST_READ)}
@@ -212,19 +213,9 @@ def _evidence_in(
     return read_evidence(
         sorted(entries.values(), key=lambda each: each.at),
         flows={flow.name for flow in known},
-        may_change={flow.name for flow in known if not _only_reads(flow, tools)},
+        may_change=changing(known, None if tools is None else toolbox_of(tools)),
         why_unfit=why_unfit,
     )
-
-
-def _only_reads(flow: BaseFlow, tools: "ToolsLike | None") -> bool:
-    """Whether a flow surely changes nothing: it names tools, and all of them read."""
-    from jazz_select.routing.tools.sources import toolbox_of
-
-    if tools is None or not flow.tools or flow.composite:
-        return False
-    box = toolbox_of(tools)
-    return all(name in box and box[name].reads for name in flow.tools)
 
 
 def with_learned(

@@ -99,14 +99,16 @@ def gathered(
     return _Sorting(registry, version, cases, tools).sorted(entries)
 
 
-def changing(registry: Mapping[str, BaseFlow], tools: Mapping[str, Tool] | None) -> frozenset[str]:
-    """Return the names of the flows that may change something.
+def changing(flows: Iterable[BaseFlow], tools: Mapping[str, Tool] | None) -> frozenset[str]:
+    """Return the names of the flows that may change something: all but those whose tools are all known to read.
 
-    Such a flow, a part of it or a flow that it calls names a destructive tool or one that is not known, leaves a step
-    to whatever tool fits, or cannot be read.
+    The tools are those of a flow, of its parts and of the flows that it calls. A flow that leaves a step to whatever
+    tool fits, or that cannot be read, may change something; so may all flows if `tools` is None, since nobody knows
+    then what they do.
     """
-    known = tools or {}
-    return frozenset(flow.name for flow in registry.values() if any(_destroys(each, known) for each in _whole(flow)))
+    if tools is None:
+        return frozenset(flow.name for flow in flows)
+    return frozenset(flow.name for flow in flows if any(_may_change(each, tools) for each in _whole(flow)))
 
 
 def _whole(flow: BaseFlow) -> Iterator[BaseFlow | None]:
@@ -124,14 +126,14 @@ def _whole(flow: BaseFlow) -> Iterator[BaseFlow | None]:
             yield None
 
 
-def _destroys(flow: BaseFlow | None, known: Mapping[str, Tool]) -> bool:
+def _may_change(flow: BaseFlow | None, known: Mapping[str, Tool]) -> bool:
     if flow is None:
         return True
     try:
         is_open = CHOOSE in chain_of(flow)
     except FlowError:
         return True
-    return is_open or any(name not in known or known[name].destructive for name in flow.own_tools)
+    return is_open or any(name not in known or not known[name].reads for name in flow.own_tools)
 
 
 def why_unfit(text: str) -> str:
@@ -211,7 +213,7 @@ class _Sorting:
         tools: Mapping[str, Tool] | None,
     ) -> None:
         self._flows = {flow.name: flow for flow in registry.values()}
-        self._changing = changing(registry, tools)
+        self._changing = changing(registry.values(), tools)
         self._labelled = Sames((case.request for case in cases), numbers=False)
         self._authored = {same_request(text): flow.name for flow in registry.values() for text in flow.examples}
         learned = examples_of(version).items()

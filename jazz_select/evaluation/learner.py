@@ -127,8 +127,8 @@ async def learn(  # noqa: PLR0913 - options with a name
             scope afterwards, by P(none) and the policy of `routing`.
         overlay: Earlier versions; learning continues from the live one.
         undo: Ids of entries of which nothing is to be learned any more, for those that the log no longer has.
-        tools: The connected tools, which tell the flows that may change something. Without them, those are all flows
-            that name tools.
+        tools: The connected tools, which tell the flows that may change something. Without them, all flows
+            may.
         embedder: As for `ProceduralMemory.open`; use the deployment's.
         language: As for `ProceduralMemory.open`.
         routing: How the deployment selects.
@@ -302,7 +302,7 @@ class _Lesson:
         if not before:
             return [], [replace(each, why=_FEW) for each in hints], before
         without = await self._scales.routes(_version(examples))
-        risky = changing(self._authored, self._tools)
+        risky = changing(self._authored.values(), self._tools)
         left, waiting = list(hints), list[Correction]()
         for _ in range(_MOST_TRIES):
             after = await self._scales.routes(_version(self._with(examples, left)[0])) if left else without

@@ -254,7 +254,7 @@ def test_which_flows_may_change_something(parts: dict[str, list[str]], may: bool
     made = FlowRegistry(min_examples=0)
     Flow(name="base", description="Base.", tools=["cancel"], registry=made)
     building(name="one", description="One.", registry=made, **parts)
-    assert changing(made, TOOLS) == ({"base", "one"} if may else {"base"})
+    assert changing(made.values(), TOOLS) == ({"base", "one"} if may else {"base"})
 
 
 # --- a person's word on what was said -----------------------------------------------------

@@ -125,7 +125,7 @@ async def test_hints_are_learned_as_far_as_they_cost_nothing(small_shop: FlowReg
     right = [(text, name) for name in ("refund", "address") for text in NEW[name]]
     wrong = [(f"{text} now", "invoice") for text in WORDS["track"]]
     entries = [entry(text, (name,), corrected_by=by) for text, name in (*right, *wrong) for by in (WEB, APP)]
-    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder())
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder(), tools={})
     assert {each.request for each in learned.added} == {text for text, _ in right}
     assert {each.request for each in learned.waiting} == {text for text, _ in wrong}
     assert all("would go from track to invoice: a person should look" in each.why for each in learned.waiting)
@@ -133,7 +133,7 @@ async def test_hints_are_learned_as_far_as_they_cost_nothing(small_shop: FlowReg
     assert learned.cost is not None
     assert learned.cost.lost == ()
     alone = [each for each in entries if each.corrected_by == WEB]
-    assert (await learn(small_shop, alone, gate_cases=cases, embedder=HashEmbedder())).added == ()
+    assert (await learn(small_shop, alone, gate_cases=cases, embedder=HashEmbedder(), tools={})).added == ()
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -245,7 +245,7 @@ async def test_with_too_few_known_requests_people_are_heard_and_hints_wait(entry
     Flow(name="refund", description="Refund.", examples=["refund it"], registry=registry)
     entries = [entry("my money", ("refund",), corrected_by=ADA)]
     entries += [entry("my cash", ("refund",), corrected_by=by) for by in (WEB, APP)]
-    learned = await learn(registry, entries, embedder=HashEmbedder())
+    learned = await learn(registry, entries, embedder=HashEmbedder(), tools={})
     assert [each.request for each in learned.added] == ["my money"]
     assert learned.cost is None
     assert any("what it costs cannot be told" in each for each in learned.notes)
