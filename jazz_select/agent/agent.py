@@ -99,8 +99,9 @@ class Agent:
 
         Args:
             selector: Selects flows, with or without a model of its own. Its policy says how sure recall must be to
-                begin a flow that no chat model chose: with `max_error=0` it begins none, with `max_error=1` the nearest
-                one. Without a budget, or if no stage is left that could be surer, a flow begins that is likely.
+                begin a flow that no chat model chose: with `max_error=0` it begins only what is known word for word,
+                with `max_error=1` the nearest one. Without a budget, or if no stage is left that could be surer, a
+                flow begins that is likely.
             tools: The connected tools: `Tool`s, functions (see `tool_from_function`), or the result of `load_tools`.
                 They include every tool that a flow requires. Without any tools, the caller runs the flows.
             model: Continues open flows, chooses between tools, reads facts from messages, and formats answers; as for

@@ -114,17 +114,19 @@ async def evaluate(  # noqa: PLR0913 - options with a name
             async with own or nullcontext():
                 chosen = await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
         identity = used.embedder
-        answers, caveat = await used.own_answers(whose)
+        own_answers = await used.own_answers(whose)
+        thresholds = await used.thresholds(whose)
     judged = tuple(
         Judged(case=case, route=route, chosen=choice) for case, route, choice in zip(given, found, chosen, strict=True)
     )
     return Evaluation(
         judged=judged,
         forecast=forecast(
-            answers,
+            own_answers[0],
             routing.policy if selector is None else selector.policy,
             list(registry.values()),
-            caveat=caveat,
+            thresholds=thresholds,
+            caveat=own_answers[1],
             shares_budget=selector is not None and selector.has_decider,
             evidence=evidence_of(judged),
             measured=decided_alone(judged),

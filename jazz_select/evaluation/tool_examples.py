@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from jazz_select.arguments import read_as
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError, FlowError
+from jazz_select.errors import ConfigError, FlowError, JazzSelectError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.checks.nearness import Field as Placement
 from jazz_select.evaluation.checks.suggesting import LONGEST_EXAMPLE, Drafts, Target, Writer
@@ -31,7 +31,7 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.memory.encoder import Encoder
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_memory import tool_card
-from jazz_select.text import nfc
+from jazz_select.text import describe_error, nfc
 from jazz_select.threads import in_thread
 
 FORMAT: Final = 1
@@ -132,12 +132,14 @@ class WrittenExamples:
 
     Attributes:
         texts: The tools that it was asked about and their examples, which may be none.
+        asked: The number of tools that it was asked about, calls that failed included.
         dropped: Counts of rejected texts by reason.
         notes: What went wrong; a tool whose call failed is in no `texts`.
         took_s: How long it took, in seconds.
     """
 
     texts: Sequence[tuple[Tool, tuple[str, ...]]] = ()
+    asked: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
@@ -169,7 +171,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
 
     Raises:
         ConfigError: `most` is not from 1 to 50.
-        EmbeddingError: The embedder failed.
+        EmbeddingError: The embedder failed before anything was asked.
     """
     began = perf_counter()
     if not 1 <= most <= _MOST:
@@ -178,7 +180,10 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     if not missing:
         return WrittenExamples()
     flows = _as_flows(tools, known)
-    asked = [tool for tool in missing if tool.name in flows][:most_tools]
+    possible = [tool for tool in missing if tool.name in flows]
+    asked = possible[:most_tools]
+    if not asked:
+        return WrittenExamples()
     placement = await in_thread(Placement, [*flows.values()], encoder)
     drafts = Drafts(placement, Sames((), numbers=False), most)
     client = client_for(model)
@@ -190,8 +195,13 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
             texts = await drafts.asked(flow, writer)
         if texts is None:
             return False
+        spelled = [yaml_text(text) for text in texts]  # which may be longer than what was written
         async with filtering:
-            await in_thread(drafts.take, flow, texts)
+            try:
+                await in_thread(drafts.take, flow, spelled)
+            except JazzSelectError as error:
+                drafts.notes.append(f"no examples were kept for {flow.name}: {describe_error(error)}")
+                return False
         return True
 
     try:
@@ -200,10 +210,11 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     finally:
         if client is not model:
             await client.aclose()
-    left = len(missing) - len(asked)
-    more = (f"{left} of {len(missing)} tools were not asked about: write again for these",) if left else ()
+    left = len(possible) - len(asked)
+    more = (f"{left} of {len(possible)} tools were not asked about: write again for these",) if left else ()
     return WrittenExamples(
         texts=[(tool, _texts(drafts, tool.name)) for tool, task in tasks if task.result()],
+        asked=len(asked),
         dropped=dict(drafts.dropped),
         notes=(*drafts.notes, *more),
         took_s=perf_counter() - began,

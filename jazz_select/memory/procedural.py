@@ -89,8 +89,10 @@ class AgentState:
         arrays = (
             self.model.terms,
             *(each.transform for each in models),
+            *(each.evidence.head.weights for each in models if each.evidence is not None),
         )
-        named = len(self.model.names) + len(self.model.usual.examples) + sum(len(each.usual.flows) for each in models)
+        of_flows = sum(len(each.usual.flows) for each in models) + len(self.model.ids)
+        named = len(self.model.names) + len(self.model.usual.examples) + len(self.model.persons) + of_flows
         return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
 

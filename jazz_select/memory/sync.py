@@ -14,7 +14,7 @@ from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexa
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, evidence_digest, fit_stages, learned_model, shuffled
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.outcomes.evidence import LEAST, NONE, Evidence, Hint, LogEvidence, witnessed
+from jazz_select.outcomes.evidence import LEAST, NONE, Evidence, Hint, LogEvidence, same_request, witnessed
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import counted, one_line, some_of
 from jazz_select.threads import in_thread
@@ -311,15 +311,17 @@ class IndexWriter:
     async def _seen(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
         """Return what is learned from a log: what counts by itself, and hints with enough witnesses."""
         if evidence is None or not any(card.examples for card in cards):
-            return _Seen()
+            return _Seen(has_examples=evidence is None)
         names = {NONE, *(card.name for card in cards)}
-        hints = [each for each in evidence.hints if each.right in names]
+        last = {(same_request(each.request), each.witness): each for each in evidence.hints if each.right in names}
+        hints = [*last.values()][-_MOST_HINTS:]  # repetition by one witness says nothing more
         embed = partial(self._encoder.embed, keeps=True)
         alike = await in_thread(lambda: _alike(hints, embed([indexable(each.request) for each in hints])))
         kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
-        if len(labelled) < LEAST:
-            return _Seen(too_few=len(labelled))
+        believed = sum(each.trust > _TOSS for each in labelled)
+        if believed < LEAST:
+            return _Seen(too_few=believed)
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
         found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
         vectors = await in_thread(embed, [indexable(each.request) for each in found])
@@ -421,13 +423,16 @@ class _Seen:
     evidence: tuple[Evidence, ...] = ()
     vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     too_few: int = 0
+    has_examples: bool = True
 
     @property
     def note(self) -> str:
         """What was learned, in words."""
+        if not self.has_examples:
+            return "no flow has examples, so nothing is learned from the log"
         if not self.evidence:
             return f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
-        kinds = Counter(each.source.kind for each in self.evidence if each.trust)
+        kinds = Counter(each.source.kind for each in self.evidence if each.trust > _TOSS)
         by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
         hinted = labelled - by_persons - by_models
         told = f"learned from {counted(labelled, 'logged request')}: models chose for {by_models}"
@@ -470,6 +475,10 @@ def _alike(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
 
 _NEAR, _BLOCK = 0.8, 1_000
 """Cosine from which two requests mean the same, for witnesses; and how many are compared at once."""
+_TOSS = 0.5
+"""Trust up to which a label says nothing."""
+_MOST_HINTS = 2_000
+"""Most hints that are compared with each other: the newest."""
 _MOST_SEEN = 10_000
 """Most logged requests that are learned from: those that persons spoke of, and the newest others."""
 _MOST_FITS = 8

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from itertools import chain, count, islice, repeat
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import HungError
@@ -92,7 +92,7 @@ class Request:
     def opens(self) -> bool:
         """Whether it opens a conversation, so that its text is all that was asked."""
         situation = self.situation
-        return not self.summaries and (situation is None or not (situation.said or self.goes_on))
+        return not self.summaries and (situation is None or not (situation.said or self.goes_on or situation.done))
 
     @property
     def ways(self) -> tuple["Request", ...]:
@@ -149,6 +149,9 @@ class CandidateSet:
     """Why the first one was not enough."""
     answers: OwnAnswers | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
+    limits: Literal["", "guards", "caller"] = ""
+    """Who limited the choice: the caller, who gave the candidates or restricted them, or guards that closed a flow. A
+    choice among them says less of what the request is for."""
     thresholds: Thresholds | None = None
     """How sure recall must be to decide alone, by what was learned from a log."""
 
@@ -386,7 +389,7 @@ class CandidateSource:
     async def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
         """Return the usable ones of the caller's candidates."""
         closed = await self.guards.closed(context)
-        return usable_candidates(candidates, closed=closed.ids, notes=closed.notes)
+        return replace(usable_candidates(candidates, closed=closed.ids, notes=closed.notes), limits="caller")
 
     async def recalled(
         self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
@@ -402,8 +405,14 @@ class CandidateSource:
             found = await self._ask(self.memory, requests, closed)
             if traced is not None and len(found) == 1:
                 note_recall(traced, list(found[0]), reader_of(found[0]))
+        limits = "" if only is None else "caller"
+        if closed.shut and not limits:
+            limits = "guards"
         return [
-            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))) for each in found
+            replace(
+                usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))), limits=limits
+            )
+            for each in found
         ]
 
     def _notes_on(self, found: _Metadata) -> tuple[str, ...]:

@@ -98,15 +98,18 @@ class Outcomes:
         return self._promise(flows.get(name))
 
     def noted(
-        self, request: Request, result: FlowSelectionResult, *, is_sure: bool = False, entry: str = ""
+        self, request: Request, result: FlowSelectionResult, *, alone: bool, is_sure: bool = False, entry: str = ""
     ) -> FlowSelectionResult:
-        """Record a result, and return it with the id of its entry."""
+        """Record a result, and return it with the id of its entry.
+
+        `alone` says whether the text of the request is all that the choice was made by.
+        """
         entry = self.log.record(
             request.query,
             result.decision,
             agent_id=self._agent_id,
             chosen=result.names,
-            alone=request.opens,
+            alone=alone,
             sure=is_sure,
             entry=entry,
         )

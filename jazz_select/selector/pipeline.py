@@ -108,7 +108,7 @@ class Pipeline:
             if not ask and any(stage is model for model in self._models):
                 return replace(UNASKED, stages=_records(case))
             verdict = await stage.run(case)
-            if stage is self._chat_stage and _differs(case, verdict):
+            if audited.id and stage is self._chat_stage and _differs(case, verdict):
                 verdict = await self._asked_again(case, verdict)
             stage.costs.add(verdict)
             case = case.after(verdict)
@@ -153,6 +153,8 @@ class Pipeline:
         kept = again if agrees else first
         asked = "asked once more, with the candidates in another order, it"
         why = f"{asked} agrees with recall" if agrees else f"{asked} differs again"
+        if again.outcome == "failed":
+            why = f"{asked} did not answer"
         return replace(
             kept,
             why=f"{kept.why}; {why}" if kept.why else why,

@@ -440,7 +440,10 @@ class FlowSelector:
         result = await self._record(narrowed, choice, context, latency)
         if outcomes is None:
             return result
-        result = outcomes.noted(request, result, is_sure=choice.is_sure, entry=audited.id)
+        is_free = not narrowed.limits or (narrowed.limits == "guards" and bool(result.names))
+        result = outcomes.noted(
+            request, result, alone=request.opens and is_free, is_sure=choice.is_sure, entry=audited.id
+        )
         await outcomes.end(result, is_sure=choice.is_sure)
         return result
 
@@ -459,7 +462,7 @@ class FlowSelector:
             if traced is not None:
                 note_selection(traced, answer, result)
         request = Request.of(question.request or answer, None)
-        return result if self._outcomes is None else self._outcomes.noted(request, result)
+        return result if self._outcomes is None else self._outcomes.noted(request, result, alone=request.opens)
 
     async def _record(
         self,

@@ -332,19 +332,24 @@ def fit_evidence(
 def _last(
     seen: Observations, recalled: Sequence[Mapping[str, float]]
 ) -> tuple[Observations, Sequence[Mapping[str, float]]]:
-    """Return the end of a log with `MOST` labels."""
+    """Return the end of a log with `MOST` labels; what persons said stays, however old."""
     labelled = np.flatnonzero(np.asarray(seen.trust) > _TOSS)
     if len(labelled) <= MOST:
         return seen, recalled
-    start = int(labelled[-MOST])
+    by_person = np.asarray(seen.by_person, dtype=bool)
+    persons = labelled[by_person[labelled]][-MOST:]
+    others = labelled[~by_person[labelled]]
+    room = MOST - len(persons)
+    start = int(others[-room]) if 0 < room <= len(others) else 0 if room else len(by_person)
+    kept = [*(each for each in persons.tolist() if each < start), *range(start, len(by_person))]
     cut = Observations(
-        vectors=seen.vectors[start:],
-        labels=seen.labels[start:],
-        trust=seen.trust[start:],
-        by_person=seen.by_person[start:],
-        led=seen.led[start:],
+        vectors=seen.vectors[kept],
+        labels=[seen.labels[each] for each in kept],
+        trust=seen.trust[kept],
+        by_person=[seen.by_person[each] for each in kept],
+        led=[seen.led[each] for each in kept],
     )
-    return cut, recalled[start:]
+    return cut, [recalled[each] for each in kept]
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,32 +136,6 @@ def fit(
     )
 
 
-def chances(
-    cards: Sequence[FlowCard],
-    rows: Mapping[str, Vectors],
-    lexical: Lexical,
-    asked: Sequence[tuple[int, int | None, str, Vectors]],
-) -> list[float]:
-    """Return P(its flow is right) of each request, as recall would be fitted; 0 if the flow is not first.
-
-    Asked are the place of the flow, that of the request in its examples (None if it is none), the text and its vector.
-    An example is asked against its flow without it (leave-one-out). Where the catalogue is too small for a
-    calibration, the first flow has 1. Other arguments are those of `fit`.
-    """
-    fitted = fit(cards, rows, lexical)
-    model, catalogue = fitted.model, fitted.catalogue or LeaveOneOut(cards, rows, lexical)
-    found: list[float] = []
-    for flow, example, text, vector in asked:
-        if example is None:
-            one = catalogue.ask(text, vector, flow, model.transform)
-        else:
-            one = catalogue.ask_example(flow, example, fitted.transforms)
-        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
-        is_first = flow in signals.best(1)
-        found.append(signals.chance(model.confidence, flow) if is_first and model.confidence else float(is_first))
-    return found
-
-
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     """Return flow ids by folded name, title and alias, without the ambiguous ones."""
     pairs = {(folded, card.id) for card in cards for folded in folded_names(card)}

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.arguments import Constraint, adapter_of
+from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import PackedArray, TermCounts, shown
 from jazz_select.memory.fit.evidence import ASK_AGAIN, EvidenceModel
 from jazz_select.ports import Key, Legs, Vectors
@@ -444,7 +445,11 @@ class RecallModel:
         evidence = _evidence_in(learned.get("evidence"), dims)
         if evidence is None or not isinstance(mark, str):
             return self
-        persons = value_of(dict[str, str], learned.get("persons"), "persons")
+        try:
+            persons = value_of(dict[str, str], learned.get("persons"), "persons")
+        except ConfigError as error:
+            _log.warning("error=<%r> | what persons said cannot be read from the note of a sync", error)
+            return self
         return replace(self, evidence=evidence, learned_from=mark, persons=persons)
 
     def _checked(self, dim: int | None = None, *_: int) -> "RecallModel":

@@ -23,6 +23,8 @@ _STARTING_S: Final = 5.0
 _SETTLED_S: Final = 0.2
 """Seconds without a change after which what changed is indexed."""
 _LONGEST_NOTE: Final = 300
+_WRITTEN_AT_ONCE: Final = 40
+"""Tools that a model is asked about before what it wrote is kept, and what is listed meanwhile is indexed."""
 _MOST_WRITTEN: Final = 1_000
 """Tools that a model is asked to write examples for while one process runs: a server may invent tools without end."""
 _log = logging.getLogger(__name__)
@@ -164,8 +166,9 @@ class ConnectedTools:
         if file is None or model is None or self._examples_problem or not self._may_write:
             return
         encoder = self._running.memory.encoder
-        written = await write_tool_examples(tools, self._examples, model, encoder=encoder, most_tools=self._may_write)
-        self._may_write -= min(self._may_write, len(written.texts))
+        most = min(self._may_write, _WRITTEN_AT_ONCE)
+        written = await write_tool_examples(tools, self._examples, model, encoder=encoder, most_tools=most)
+        self._may_write -= written.asked
         for note in written.notes:
             _log.warning("note=<%s> | examples of tools", in_log(note))
         if written.texts:

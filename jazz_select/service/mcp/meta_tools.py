@@ -78,7 +78,8 @@ META_TOOLS: Final = (
     _tool(
         SEARCH_TOOLS,
         "Find the connected tools for something that is to be done, with the schemas of their arguments. "
-        "Search before you say that something cannot be done. Then call one with call_tool. None where nothing fits.",
+        "Search before you say that something cannot be done. Then call one with call_tool. The list is empty where "
+        "probably no tool fits.",
         {
             "request": {**_REQUEST, "description": "What is to be done, in a sentence."},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "description": f"By default {FOUND}."},

@@ -195,10 +195,24 @@ def test_requests_that_nobody_was_asked_about_change_no_probability(model: Evide
 
 
 def test_only_the_end_of_a_long_log_is_learned_from() -> None:
-    old, before = log_of(100, label=lambda _: "cancel", trust=1.0, seed=6)
+    old, before = log_of(100, label=lambda _: "cancel", trust=0.95, seed=6)
     seen, found = log_of(MOST)
     whole = fitted(joined(old, seen), [*before, *found])
     assert orjson.dumps(whole.as_note()) == orjson.dumps(fitted(seen, found).as_note())
+
+
+@pytest.mark.spec("016.3")
+def test_what_persons_said_stays_however_old() -> None:
+    *others, last = FLOWS
+    old, before = log_of(100, label=lambda _: others[0], trust=1.0, flows=[last], seed=6)
+    seen, found = log_of(MOST, flows=others)
+    vector = old.vectors[0]
+    without, _ = fitted(seen, found).chances(vector, recalled(vector))
+    likeliest = next(iter(without))
+    assert likeliest != others[0]
+    told, _ = fitted(joined(old, seen), [*before, *found]).chances(vector, recalled(vector))
+    assert without[likeliest] > 0.9
+    assert told[likeliest] < 0.5, "which persons contradicted, before three thousand other labels"
 
 
 def test_the_same_log_gives_the_same_model() -> None:

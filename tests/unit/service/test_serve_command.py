@@ -357,7 +357,10 @@ def listed_over_mcp(up: Process, key: str) -> list[str]:
     [
         ("agents: {}", "at least 1 item"),
         ("agents: {a: {flow: x}}", "agents.a.flow: Extra inputs are not permitted"),
-        ("agents: {a: {flows: flows, flow: x}}", "there are flows, tools, factory, learned, log, llm, key_file"),
+        (
+            "agents: {a: {flows: flows, flow: x}}",
+            "there are flows, tools, factory, learned, evidence, log, llm, key_file",
+        ),
         ("agents: {a: {flows: flows, cases: none.yaml}}", "there is no file of cases"),
         ("agents: {a: {flows: flows, max_error: 1%}}", "not '1%'; write a share from 0 to 1, such as 0.01"),
         ("agents: {a: {flows: flows, ask_user: maybe}}", "not 'maybe'; write true or false"),
