@@ -12,6 +12,7 @@ from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.testing import ListMemory, ScriptedModel
+from tests.unit.selector.shop import guarded
 
 
 @pytest.fixture
@@ -144,3 +145,28 @@ async def test_a_composite_without_its_parts_keeps_no_selection_out_of_the_log(
     await selector.select("one")
     await selector.aclose()
     assert [each.request for each in OutcomeLog.existing(path).read()] == ["one"]
+
+
+@pytest.mark.spec("016.3")
+async def test_a_choice_that_somebody_limited_says_nothing_of_the_request(memory: ListMemory, path: Path) -> None:
+    """The candidates of a caller, flows that were left, or a closed guard: another caller may have what was missing."""
+    registry = FlowRegistry(min_examples=0)
+    for name in ("refund_order", "track_order", "say_hello"):
+        Flow(name=name, registry=registry)
+    guarded("gift", registry)
+    ids = {flow.name: flow.id for flow in registry.values()}
+    memory = ListMemory({"flow_id": flow.id, "flow_name": flow.name} for flow in registry.values())
+    log = OutcomeLog(path)
+    chooses = FlowSelector(ScriptedModel(f'["{ids["refund_order"]}"]', repeat=True), registry, memory, "shop", log=log)
+    none = FlowSelector(ScriptedModel("[]", repeat=True), registry, memory, "shop", log=log, policy="recommended")
+    given = [{"flow_id": ids["refund_order"], "flow_name": "refund_order", "description": "Find a parcel."}]
+    expected = {
+        (await chooses.select("where is my parcel", given)).logged: False,
+        (await chooses.select("find the parcel", only=[ids["refund_order"], ids["track_order"]])).logged: False,
+        (await chooses.select("my money back")).logged: True,
+        (await chooses.select("give it back", context={"member": True})).logged: True,
+        (await none.select("a gift, please")).logged: False,
+        (await none.select("sing a song", context={"member": True})).logged: True,
+    }
+    log.close()
+    assert {entry.id: entry.alone for entry in OutcomeLog(path).read()} == expected
