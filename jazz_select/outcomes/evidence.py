@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from re import compile as compiled
 from typing import Final
+from unicodedata import category
 
 from jazz_select.outcomes.log import Logged
 from jazz_select.text import nfkc
@@ -107,8 +109,23 @@ def is_contradicted(entry: Logged) -> bool:
 
 
 def same_request(text: str) -> str:
-    """Return a request without what does not tell it from another one: Unicode form, case, punctuation and blanks."""
-    return " ".join("".join(each if each.isalnum() else " " for each in nfkc(text).casefold()).split())
+    """Return a request without what does not tell it from another one: Unicode form, case, punctuation and blanks.
+
+    Letters, numbers, combining marks and symbols stay. So do the signs of `C#`, of a negative number, and within a
+    number: "transfer -5" is not "transfer 5", nor is "10.5" "10 5".
+    """
+    folded = nfkc(text).casefold()
+    telling = {found.start() for found in _TELLING.finditer(folded)}
+    kept = (each if place in telling or _is_telling(each) else " " for place, each in enumerate(folded))
+    return " ".join("".join(kept).split())
+
+
+def _is_telling(letter: str) -> bool:
+    return letter.isalnum() or (not letter.isspace() and category(letter)[0] in "MS")
+
+
+_TELLING: Final = compiled(r"(?<=[^\W\d_])#|-(?=\d)|(?<=\d)[.,](?=\d)")
+"""Punctuation that tells requests apart where it stands."""
 
 
 def request_digest(text: str) -> str:

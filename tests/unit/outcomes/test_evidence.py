@@ -176,6 +176,44 @@ def test_the_same_request_in_other_spelling(text: str) -> None:
     assert same_request(text) == "where is it"
 
 
+OTHERS = {
+    "vowels that are marks": ("मेरा खाता खाली", "मेरा खाता खोलें"),
+    "marks of Tamil": ("கடை", "கொடி"),
+    "a sharp": ("write C", "write C#"),
+    "pluses": ("write C", "write C++"),
+    "a sign": ("transfer -5", "transfer 5"),
+    "a point in a number": ("10.5", "10 5"),
+    "a comma in a number": ("1,5 kg", "1 5 kg"),
+    "a currency": ("pay $5", "pay €5"),
+    "a comparison": ("x < 3", "x > 3"),
+    "a picture": ("send 🎷", "send 🎺"),
+    "a modifier": ("2^3", "2 3"),
+}
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(("one", "other"), OTHERS.values(), ids=OTHERS.keys())
+def test_what_tells_requests_apart_stays(one: str, other: str) -> None:
+    assert same_request(one) != same_request(other)
+    found = read(entry(one, right=("refund",), said_by=ADA), entry(other, at=1))
+    assert [(each.request, each.right) for each in found.certain] == [(one, "refund"), (other, "track")]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("Where is it # ?", "where is it"),
+        ("well - where, is it.", "well where is it"),
+        ("it costs 5.", "it costs 5"),
+        ("5, or 6", "5 or 6"),
+        ("e-mail", "e mail"),
+        ("Cafe\u0301", "caf\u00e9"),
+    ],
+)
+def test_punctuation_elsewhere_tells_nothing(text: str, same: str) -> None:
+    assert same_request(text) == same
+
+
 def test_evidence_travels_as_data() -> None:
     (found,) = read(entry(at=3.0)).certain
     assert Evidence.from_dict(found.to_dict()) == found
