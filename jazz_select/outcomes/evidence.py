@@ -146,7 +146,8 @@ def read_evidence(
     """Return what the entries of one agent are evidence for.
 
     A request counts once, however often it was asked. Where persons disagree about it, the last one counts; where
-    models do, the choice that most entries have. Models are not heard about what a person spoke of.
+    models do, the choice that most entries have, of each key the last. Models are not heard about what a person spoke
+    of.
 
     Args:
         entries: The entries, oldest first.
@@ -255,14 +256,19 @@ def _later(earlier: Evidence | None, found: Evidence) -> Evidence:
 
 
 def _of_models(said: Sequence[Evidence]) -> Evidence:
-    """Return the choice that most entries with a request have, the latest of several; less trusted if they differ."""
-    counts = Counter(each.right for each in said)
-    latest = {each.right: place for place, each in enumerate(said)}
+    """Return the choice that most of a request's entries have, the latest of several; less trusted if they differ.
+
+    Of the entries that came with one key the last counts, since repetition is no evidence.
+    """
+    last = {witness_of(each.source): place for place, each in enumerate(said)}
+    heard = [each for place, each in enumerate(said) if not each.source.key or last[witness_of(each.source)] == place]
+    counts = Counter(each.right for each in heard)
+    latest = {each.right: place for place, each in enumerate(heard)}
     right = max(counts, key=lambda each: (counts[each], latest[each]))
     own = [each for each in said if each.right == right]
-    share = counts[right] / len(said)
+    share = counts[right] / len(heard)
     ids = tuple(entry for each in own for entry in each.ids)
-    witnesses = len({witness_of(each.source) for each in own})
+    witnesses = len({witness_of(each.source) for each in heard if each.right == right})
     return replace(own[0], trust=own[0].trust * share, ids=ids, witnesses=witnesses)
 
 

@@ -117,11 +117,32 @@ def test_a_persons_word_stands_against_all_others_and_the_last_of_two_counts() -
     assert [each.right for each in read(*models).certain] == ["track"], "taken back, it is as if it was never said"
 
 
+def model(key: str = "") -> Source:
+    return Source(kind="model", name="m", key=key)
+
+
 def test_a_request_counts_once_by_what_most_models_say() -> None:
-    found = read(entry(at=1), entry("Where is it?", at=2), entry(chosen="refund", at=3))
+    unkeyed = [entry(by=model(), at=1), entry("Where is it?", by=model(), at=2)]
+    found = read(*unkeyed, entry(chosen="refund", at=3))
     assert told(found) == [("where is it", "track", pytest.approx(TRUST["model"] * 2 / 3))]
     assert len(found.certain[0].ids) == 2
-    assert [each.right for each in read(entry(at=1), entry(chosen="refund", at=2)).certain] == ["refund"], "the later"
+    one_each = [entry(by=model("a"), at=1), entry(by=model("b"), chosen="refund", at=2)]
+    assert [each.right for each in read(*one_each).certain] == ["refund"], "the later"
+
+
+@pytest.mark.spec("016.3")
+def test_no_key_outvotes_others_by_repetition() -> None:
+    others = [entry(by=model(f"key{at}"), at=at) for at in range(20)]
+    repeated = [entry(by=model("loud"), chosen="refund", at=at) for at in range(20, 41)]
+    for said in ([*others, *repeated], [*repeated, *others]):
+        (found,) = read(*said).certain
+        assert (found.right, found.witnesses) == ("track", 20)
+        assert found.trust == pytest.approx(TRUST["model"] * 20 / 21)
+
+
+def test_of_a_keys_choices_the_last_counts() -> None:
+    changed = [entry(at=1), entry(at=2), entry(chosen="refund", at=3)]
+    assert told(read(*changed)) == [("where is it", "refund", TRUST["model"])]
 
 
 WITNESSES = {
