@@ -145,9 +145,11 @@ def read_evidence(
 ) -> LogEvidence:
     """Return what the entries of one agent are evidence for.
 
-    A request counts once, however often it was asked. Where persons disagree about it, the last one counts; where
-    models do, the choice that most entries have, of each key the last. Models are not heard about what a person spoke
-    of.
+    A request counts once, however often it was asked. Where persons disagree about it, the word that was said last
+    counts; where models do, the choice that most entries have, of each key the last.
+
+    Nobody else is heard about what a person spoke of, even if that leads to several flows or to one that is gone. If
+    the last word takes back what persons said, they say nothing, and hints stay unheard until a person speaks.
 
     Args:
         entries: The entries, oldest first.
@@ -157,7 +159,7 @@ def read_evidence(
             against it.
     """
     known = frozenset(flows)
-    persons: dict[str, Evidence] = {}
+    words: dict[str, list[_Word]] = {}
     models: dict[str, list[Evidence]] = {}
     hints: list[Hint] = []
     alone: dict[str, Evidence] = {}
@@ -168,26 +170,50 @@ def read_evidence(
             left_out[why] += 1
             continue
         found = _said_of(entry)
+        if not isinstance(found, str) and found.right != NONE and found.right not in known:
+            found = "its flow is not in the catalogue"
+        if entry.corrected_by is not None and entry.corrected_by.kind == "person":
+            own = found if isinstance(found, Evidence) and found.by_person else None
+            words.setdefault(text, []).append(_Word(_said_at(entry), own, is_taken_back=entry.is_taken_back))
         if isinstance(found, str):
             left_out[found] += 1
-        elif found.right != NONE and found.right not in known:
-            left_out["its flow is not in the catalogue"] += 1
         elif isinstance(found, Hint):
             hints.append(found)
         elif found.trust == 0:
             alone.setdefault(text, found)
-        elif found.by_person:
-            persons[text] = _later(persons.get(text), found)
-        else:
+        elif not found.by_person:
             models.setdefault(text, []).append(found)
-    certain = [*persons.values(), *(_of_models(said) for text, said in models.items() if text not in persons)]
+    spoken = {text for text, said in words.items() if not all(each.is_taken_back for each in said)}
+    persons = [last for said in words.values() if (last := _last_word(said)) is not None]
+    certain = [*persons, *(_of_models(said) for text, said in models.items() if text not in spoken)]
     return LogEvidence(
         certain=tuple(sorted(certain, key=lambda each: each.at)),
-        hints=tuple(each for each in hints if same_request(each.request) not in persons),
-        alone=tuple(each for text, each in alone.items() if text not in persons and text not in models),
+        hints=tuple(each for each in hints if same_request(each.request) not in words),
+        alone=tuple(each for text, each in alone.items() if text not in spoken and text not in models),
         may_change=known if may_change is None else frozenset(may_change),
         left_out=dict(left_out),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What a person said of a request, and when; without evidence if nothing can be learned from it."""
+
+    at: float
+    found: Evidence | None
+    is_taken_back: bool
+
+
+def _said_at(entry: Logged) -> float:
+    return entry.at if entry.corrected_at is None else entry.corrected_at
+
+
+def _last_word(said: Iterable[_Word]) -> Evidence | None:
+    """Return what persons said last about a request; None if that is nothing that can be learned."""
+    last: Evidence | None = None
+    for word in sorted(said, key=lambda each: each.at):
+        last = None if word.found is None else _later(last, word.found)
+    return last
 
 
 def _why_not(entry: Logged, text: str) -> str:

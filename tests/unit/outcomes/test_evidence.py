@@ -35,6 +35,7 @@ def entry(
     right: tuple[str, ...] | None = None,
     said_by: Source | None = None,
     at: float = 0.0,
+    said_at: float | None = None,
 ) -> Logged:
     own = (chosen,) if chosen else ()
     return Logged(
@@ -46,6 +47,7 @@ def entry(
         chosen_by=by,
         right=right,
         corrected_by=said_by,
+        corrected_at=said_at,
     )
 
 
@@ -195,6 +197,58 @@ def test_contradiction_is_of_what_was_chosen() -> None:
 @pytest.mark.parametrize("text", ["Where is it?", "where  IS it", "\uff37here is it!", "where-is it"])
 def test_the_same_request_in_other_spelling(text: str) -> None:
     assert same_request(text) == "where is it"
+
+
+@pytest.mark.spec("016.3")
+def test_of_persons_words_the_last_said_counts_not_the_last_asked() -> None:
+    first = entry(right=("refund",), said_by=ADA, at=1, said_at=9)
+    second = entry(right=("cancel",), said_by=BOB, at=2, said_at=5)
+    assert [each.right for each in read(first, second).certain] == ["refund"]
+
+
+@pytest.mark.spec("016.3")
+def test_a_persons_word_that_is_taken_back_later_is_no_truth() -> None:
+    word = entry(right=("refund",), said_by=ADA, at=1, said_at=5)
+    back = entry(by=RECALL, said_by=BOB, at=2, said_at=9)
+    assert read(word, back).certain == ()
+    again = replace(back, corrected_at=4.0)
+    assert [each.right for each in read(word, again).certain] == ["refund"], "said again after that"
+
+
+SPOKEN = {
+    "several flows": ("track", "refund"),
+    "a flow that is gone": ("old",),
+    "no flow": (),
+    "one": ("refund",),
+}
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize("right", SPOKEN.values(), ids=SPOKEN.keys())
+def test_what_a_person_spoke_of_is_learned_from_nobody_else(right: tuple[str, ...]) -> None:
+    alone = replace(entry("Where is it?", by=RECALL, at=3), reason="confident")
+    others = [entry(at=1), entry(by=user("a"), at=2), entry(by=user("b"), at=2), alone]
+    word = entry("WHERE is it", right=right, said_by=ADA, at=4)
+    for said in ([*others, word], [word, *others]):
+        found = read(*said)
+        assert (found.hints, found.alone) == ((), ())
+        assert all(each.by_person for each in found.certain)
+
+
+@pytest.mark.spec("016.3")
+def test_several_flows_said_later_stand_against_one() -> None:
+    one = entry(right=("refund",), said_by=ADA, at=1)
+    several = entry(right=("refund", "track"), said_by=BOB, at=2)
+    assert read(one, several).certain == ()
+
+
+@pytest.mark.spec("016.3")
+def test_a_hint_that_a_person_took_back_is_none() -> None:
+    picks = [entry(by=user("a"), said_by=ADA, at=1), entry(by=user("b"), at=2), entry(by=user("c"), at=3)]
+    assert read(*picks).hints == ()
+    own = [entry(by=user("a"), said_by=user("a"), at=1)]
+    assert len(read(*own).hints) == 1, "a user took back what was said, not what was picked"
+    assert [each.right for each in read(entry(at=1), *picks).certain] == ["track"], "a model's choice stands"
 
 
 OTHERS = {
