@@ -64,7 +64,7 @@ class Evidence(JsonData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """What one witness said about one request; see `Evidence` for the fields."""
+    """What one witness said about one request, and when; see `Evidence` for the other fields."""
 
     request: str
     right: str
@@ -72,6 +72,7 @@ class Hint:
     source: Source
     led: str = ""
     at: float = 0.0
+    said_at: float = 0.0
     id: str = ""
 
 
@@ -236,7 +237,7 @@ def _said_of(entry: Logged) -> Evidence | Hint | str:
         return _chosen_in(entry)  # which it confirms
     if source.kind == "agent" and not entry.right:
         return "it was called off"  # which says nothing of what would have been right
-    return _hint(entry, right, source)
+    return _hint(entry, right, source, said_at=_said_at(entry))
 
 
 def _chosen_in(entry: Logged) -> Evidence | Hint | str:
@@ -246,7 +247,7 @@ def _chosen_in(entry: Logged) -> Evidence | Hint | str:
     if source.kind == "model":
         return _evidence(entry, right, source)
     if source.kind == "user":
-        return _hint(entry, right, source)
+        return _hint(entry, right, source, said_at=entry.at)
     return _evidence(entry, right, source) if entry.reason == Reason.CONFIDENT.value else "nobody was asked"
 
 
@@ -262,7 +263,7 @@ def _evidence(entry: Logged, right: str, source: Source) -> Evidence:
     )
 
 
-def _hint(entry: Logged, right: str, source: Source) -> Hint:
+def _hint(entry: Logged, right: str, source: Source, *, said_at: float) -> Hint:
     return Hint(
         request=entry.request,
         right=right,
@@ -270,6 +271,7 @@ def _hint(entry: Logged, right: str, source: Source) -> Hint:
         source=source,
         led=entry.first,
         at=entry.at,
+        said_at=said_at,
         id=entry.id,
     )
 
@@ -306,22 +308,30 @@ def witnessed(
 ) -> tuple[Evidence, ...]:
     """Return the hints that count: those that `WITNESSES` independent witnesses give.
 
+    Of what one witness says of a request the last word counts. A request about which witnesses disagree has no hint
+    that counts: only a person can say which is right.
+
     Args:
         hints: The hints.
         may_change: Names of flows that may change something. No number of hints leads to them.
         alike: For each hint the places of those whose requests mean the same; by default those of the same words.
     """
+    texts = [same_request(each.request) for each in hints]
     if alike is None:
         places: dict[str, list[int]] = {}
-        for place, each in enumerate(hints):
-            places.setdefault(same_request(each.request), []).append(place)
-        alike = [places[same_request(each.request)] for each in hints]
+        for place, text in enumerate(texts):
+            places.setdefault(text, []).append(place)
+        alike = [places[text] for text in texts]
+    standing = _standing(hints, texts)
     kept: dict[tuple[str, str], Evidence] = {}
-    for each, near in zip(hints, alike, strict=True):
-        agreeing = {hints[place].witness for place in near if hints[place].right == each.right} | {each.witness}
+    for place, (each, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
+        if place not in standing:
+            continue
+        others = [hints[other] for other in near if other in standing]
+        agreeing = {other.witness for other in others if other.right == each.right} | {each.witness}
         if len(agreeing) < WITNESSES or each.right in may_change:
             continue
-        key = same_request(each.request), each.right
+        key = text, each.right
         before = kept.get(key)
         kept[key] = Evidence(
             request=each.request if before is None else before.request,
@@ -334,3 +344,14 @@ def witnessed(
             witnesses=len(agreeing),
         )
     return tuple(kept.values())
+
+
+def _standing(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
+    """Return the places of each witness's last hint about a request, of requests about which all witnesses agree."""
+    last: dict[tuple[str, str], int] = {}
+    for place in sorted(range(len(hints)), key=lambda each: hints[each].said_at):
+        last[texts[place], hints[place].witness] = place
+    rights: dict[str, set[str]] = {}
+    for (text, _), place in last.items():
+        rights.setdefault(text, set()).add(hints[place].right)
+    return frozenset(place for (text, _), place in last.items() if len(rights[text]) == 1)
