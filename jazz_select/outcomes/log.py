@@ -856,8 +856,8 @@ class OutcomeLog:
         self.flush()
         names = ", ".join((*_OF_MOVES, "after"))
         with reading(self.path) as database:
-            rows = database.execute(f"SELECT {names} FROM moves WHERE agent = ? ORDER BY n", (agent_id,)).fetchall()  # noqa: S608 - our own text
-        return tuple(_move(row) for row in rows)
+            rows = database.execute(f"SELECT {names} FROM moves WHERE agent = ? ORDER BY n", (agent_id,))  # noqa: S608 - our own text
+            return tuple(_move(row) for row in rows)
 
     def sure_answers(self, agent_id: str, *, last: int) -> tuple[SureAnswer, ...]:
         """Return the last entries in which recall was sure, the oldest first, with what persons and models said.
@@ -870,8 +870,8 @@ class OutcomeLog:
             rows = database.execute(_SURE, (agent_id, last)).fetchall()
             persons = "SELECT entry FROM feedback WHERE source_kind = 'person'"
             spoken_of = {entry for (entry,) in database.execute(persons)}
-            said = {row[1]: feedback_in(database, [row[1]])[row[1]] for row in rows if row[1] in spoken_of}
-        return tuple(_sure_answer(row, said.get(row[1], ())) for row in reversed(rows))
+            said = {row[1]: feedback_in(database, [row[1]]).get(row[1], ()) for row in rows if row[1] in spoken_of}
+            return tuple(_sure_answer(row, said.get(row[1], ())) for row in reversed(rows))
 
     def has(self, entry: str) -> bool:
         """Whether there is an entry of this id.

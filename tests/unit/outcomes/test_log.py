@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes import Feedback, Logged, OutcomeLog, Source, labels
 from jazz_select.outcomes.callers import Caller, calling_as, in_conversation
 from jazz_select.outcomes.log import Redact
-from jazz_select.stages import StageRecord
+from jazz_select.stages import Move, StageRecord
 from jazz_select.values import Candidate, Decision, Latency, Reason, SourceKind, Tier, Usage
 
 making: Callable[..., OutcomeLog] = OutcomeLog
@@ -615,6 +616,29 @@ def test_values_of_other_kinds_are_named(path: Path, column: str, value: object)
         database.execute(f"UPDATE entries SET {column} = ?", (value,))  # noqa: S608 - names of ours
     with pytest.raises(OutcomeLogError, match=r"ValueError|JSONDecodeError"):
         list(OutcomeLog.existing(path).read())
+
+
+_BAD_ROWS = {
+    "no candidates": "UPDATE entries SET sure = 1, candidates = '[]'",
+    "no confidences": "UPDATE entries SET sure = 1, confidences = '[]'",
+    "choices that are no list": "UPDATE entries SET sure = 1, source_kind = 'model', chosen = '{}'",
+    "a kind of move": "UPDATE moves SET kind = 'zzz'",
+    "a threshold in words": "UPDATE moves SET threshold = 'high'",
+}
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize("sql", _BAD_ROWS.values(), ids=_BAD_ROWS)
+def test_a_row_that_an_audit_cannot_read_is_an_error_of_the_log(path: Path, sql: str) -> None:
+    with OutcomeLog(path) as log:
+        log.record("r", DECIDED, agent_id="shop", chosen=["refund"], sure=True)
+        log.keep_move("shop", Move(at=1.0, kind="raised", flow="refund", threshold=0.9, promise=0.01))
+        reads = log.moves if "UPDATE moves" in sql else partial(log.sure_answers, last=9)
+        assert len(reads("shop")) == 1
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute(sql)
+        with pytest.raises(OutcomeLogError, match=r"ValueError|JSONDecodeError"):
+            reads("shop")
 
 
 @pytest.mark.spec("013.1")
