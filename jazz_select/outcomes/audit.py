@@ -173,7 +173,8 @@ def _move_of(
                 requests=len(group),
                 why=f"{len(wrong)} of {len(group)} {_AUDITED if group is audited else _CORRECTED}",
             )
-    below = [each for each in heard if each.asked and each.confidence < threshold]
+    since = _since(answers, _last_change(moves, flow))  # a fit is no reason to wait longer
+    below = [each for each in since if each.asked and each.differs is not None and each.confidence < threshold]
     wrong = sum(each.differs is True for each in below)
     if len(below) >= max(_FEWEST_TO_LOWER, _inverse(promise)) and wrong <= promise * len(below):
         return Move(
@@ -216,6 +217,10 @@ def _since(answers: Iterable[SureAnswer], after: int) -> list[SureAnswer]:
 
 def _last_fit(moves: Iterable[Move]) -> int:
     return max((each.after for each in moves if each.kind == "fitted"), default=0)
+
+
+def _last_change(moves: Iterable[Move], flow: str) -> int:
+    return max((each.after for each in moves if each.flow == flow and each.kind != "fitted"), default=0)
 
 
 def _by_flow(answers: Iterable[SureAnswer]) -> Mapping[str, list[SureAnswer]]:

@@ -150,6 +150,25 @@ def test_a_fit_begins_a_new_measure_and_lowers_nothing(log: OutcomeLog) -> None:
     assert [each.kind for each in audit.moves] == ["raised", "fitted"]
 
 
+FIT = Move(at=1.0, kind="fitted", threshold=0.8, promise=PROMISE, requests=500, why="a sync")
+
+
+@pytest.mark.spec("016.4")
+@pytest.mark.parametrize("every", [50, 99, 399])
+def test_fits_do_not_restart_the_count_that_lowers_a_threshold(log: OutcomeLog, every: int) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund", sure=0.97)
+    measured(log)
+    for number in range(399):
+        kept(log)
+        if number % every == every - 1:
+            log.keep_move("shop", FIT)
+    audit, (fall,) = measured(log)
+    assert (fall.kind, fall.flow, fall.requests) == ("lowered", "track", 399)
+    assert audit.threshold("track") == 0.0
+    assert measured(log)[1] == (), "it begins anew"
+
+
 def test_without_a_budget_nothing_is_promised(log: OutcomeLog) -> None:
     for _ in range(9):
         kept(log, chosen="refund")
