@@ -13,6 +13,8 @@ import yaml
 
 from jazz_select.errors import ConfigError, UnreadableFileError
 from jazz_select.evaluation.cases import load_cases, read_cases
+from jazz_select.evaluation.learner import learn
+from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, read_run, replaced
 from jazz_select.values import Source
 from tests.browser.serving import MARKUP, Service, served
@@ -348,6 +350,37 @@ def test_one_example_is_taken_back_and_the_others_stay(service: Service) -> None
     assert said_of(service, "My zither is out of tune")["right"] == ["product_advice"]
     again = data(service, "corrections/undo", {"request": ZITHER}, status=400)
     assert "nothing like" in again["detail"]
+
+
+def learned_again(service: Service) -> Any:
+    """What `learn` makes of the log and of what was learned before; None if that stays as it is."""
+    log = service.catalogue.log
+    assert log is not None
+    entries = list(log.read(corrected=True))
+    learning = learn(service.catalogue.live.registry, entries, overlay=load_overlay(service.learned), embedder="static")
+    return asyncio.run(learning).version
+
+
+@pytest.mark.spec("007.9", "016.3")
+def test_what_is_restored_is_not_unlearned_by_what_the_log_says(service: Service) -> None:
+    first = correct(service, ZITHER, "product_advice", make="example", by="ada")["logged"]
+    other = correct(service, f"{ZITHER}!", "gift_wrapping", make="example", by="ada")["logged"]
+    data(service, "corrections/undo", {"by": "bob"})
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [ZITHER]}
+    said = {each["id"]: each["right"] for each in data(service, "corrections")["log"]["entries"]}
+    assert (said[first], said[other]) == (["product_advice"], ["product_advice"])
+    assert learned_again(service) is None
+
+
+@pytest.mark.spec("007.9", "016.3")
+def test_an_example_that_was_taken_back_and_is_restored_stays(service: Service) -> None:
+    correct(service, ZITHER, "product_advice", make="example", by="ada")
+    data(service, "corrections/undo", {"request": ZITHER})
+    assert said_of(service, ZITHER)["right"] is None
+    data(service, "corrections/undo", {"by": "bob"})
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [ZITHER]}
+    assert said_of(service, ZITHER)["right"] == ["product_advice"]
+    assert learned_again(service) is None
 
 
 def test_the_same_example_twice_is_kept_once_and_read_once(service: Service) -> None:
