@@ -4,7 +4,7 @@ Hints that enough witnesses give are learned beside them as far as they cost no 
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -231,7 +231,8 @@ class _Lesson:
         learned = examples_of(self._version)
         kept = self._kept(learned, undo)
         examples, new = self._with(kept, self._found.people)
-        hints = [each for each in self._found.hinted if not self._has(kept, each)]
+        known = self._known(kept)
+        hints = [each for each in self._found.hinted if same_request(each.request) not in known[each.flow]]
         before: list[Routed] = []
         if self._scales.are_enough and (hints or examples != learned):
             before = await self._scales.routes(self._version)
@@ -280,16 +281,23 @@ class _Lesson:
     ) -> tuple[_Examples, list[Correction]]:
         """Return the examples with those of corrections, and the corrections that are new among them."""
         examples, new = {flow: dict(texts) for flow, texts in learned.items()}, list[Correction]()
+        known = self._known(learned)
         for each in corrections:
-            if not self._has(examples, each):
+            request = same_request(each.request)
+            if request not in known[each.flow]:
+                known[each.flow].add(request)
                 examples.setdefault(each.flow, {})[each.request] = " ".join(each.ids)
                 new.append(each)
         return examples, new
 
-    def _has(self, learned: Mapping[str, Mapping[str, str]], one: Correction) -> bool:
-        authored = next((flow.examples for flow in self._authored.values() if flow.name == one.flow), ())
-        request = same_request(one.request)
-        return any(same_request(text) == request for text in (*authored, *learned.get(one.flow, ())))
+    def _known(self, learned: Mapping[str, Mapping[str, str]]) -> defaultdict[str, set[str]]:
+        """Return the examples of each flow, its own and learned ones, named as `same_request` does."""
+        known = defaultdict[str, set[str]](set)
+        for flow in self._authored.values():
+            known[flow.name].update(map(same_request, flow.examples))
+        for name, texts in learned.items():
+            known[name].update(map(same_request, texts))
+        return known
 
     async def _landed(
         self, examples: _Examples, hints: Sequence[Correction], before: Sequence[Routed]
