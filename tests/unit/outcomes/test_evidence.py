@@ -273,7 +273,7 @@ def test_a_hint_that_a_person_took_back_is_none() -> None:
 
 OTHERS = {
     "vowels that are marks": ("मेरा खाता खाली", "मेरा खाता खोलें"),
-    "marks of Tamil": ("கடை", "கொடி"),
+    "marks of Tamil": ("கடை", "கடி"),
     "a sharp": ("write C", "write C#"),
     "pluses": ("write C", "write C++"),
     "a sign": ("transfer -5", "transfer 5"),
