@@ -117,12 +117,11 @@ def same_request(text: str) -> str:
     """
     folded = nfkc(text).casefold()
     telling = {found.start() for found in _TELLING.finditer(folded)}
-    kept = (each if place in telling or _is_telling(each) else " " for place, each in enumerate(folded))
+    kept = [
+        each if each.isalnum() or place in telling or category(each)[0] in "MS" else " "
+        for place, each in enumerate(folded)
+    ]
     return " ".join("".join(kept).split())
-
-
-def _is_telling(letter: str) -> bool:
-    return letter.isalnum() or (not letter.isspace() and category(letter)[0] in "MS")
 
 
 _TELLING: Final = compiled(r"(?<=[^\W\d_])#|-(?=\d)|(?<=\d)[.,](?=\d)")

@@ -312,7 +312,7 @@ def _answers(fitted: Fitted) -> Matrix | None:
     return np.array(answers, dtype=float)
 
 
-_FIT_EVIDENCE = "head and recall, predicted before they learn"
+_FIT_EVIDENCE = "requests are told apart by marks and signs"
 """Part of the digest of evidence: a new value makes the next sync learn from every log again."""
 
 
