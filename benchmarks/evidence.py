@@ -237,7 +237,7 @@ class Log:
         began = process_time()
         self.model = fit_evidence(self.scene.examples, self.scene.labels, seen, recalled=stream.recalled[:count])
         self.took_s = process_time() - began
-        self.limit = 1.0 if self.model is None else self.model.threshold(MAX_ERROR)
+        self.limit = 1.0 if self.model is None else self.model.thresholds.threshold(MAX_ERROR)
 
     def judged(self, teacher: Teacher) -> dict[str, float]:
         """What recall does with the test requests."""

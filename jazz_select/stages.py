@@ -100,6 +100,45 @@ class UserQuestion:
     more: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """How sure recall must be to decide alone within an error budget.
+
+    Attributes:
+        confidences: P(the first candidate is right) of known requests, descending.
+        errors: The expected share of wrong answers among those at least as sure, of the widest such group; ascending.
+        requests: The number of labelled requests of a log that they were learned from.
+        ask_again: The confidence from which on a model that differs is asked once more before its choice counts.
+    """
+
+    confidences: _Chances
+    errors: _Chances
+    requests: int = 0
+    ask_again: float = _NEVER
+
+    def threshold(self, max_error: float) -> float:
+        """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
+        within = bisect_right(self.errors, max_error + _ROUNDED)
+        return self.confidences[within - 1] if within else _NEVER
+
+    def expected_error(self, confidence: float) -> float:
+        """Return the expected share of wrong answers among those at least as confident.
+
+        It is 1 for an answer that is less confident than all, and 0 at a confidence of 1, which only the name of a
+        flow has.
+        """
+        if confidence >= _NEVER:
+            return 0.0
+        first = bisect_left(self.confidences, -confidence, key=neg)
+        return min(1.0, self.errors[first]) if first < len(self.errors) else 1.0
+
+    def share_alone(self, max_error: float) -> float:
+        """Return the share of the known requests that are decided within an error budget."""
+        limit = self.threshold(max_error)
+        count = bisect_right(self.confidences, -limit, key=neg)
+        return count / len(self.confidences) if self.confidences and limit < _NEVER else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class OwnAnswers:
     """Recall's confidences on the catalogue's own examples, each asked as if it were none of them.
@@ -111,40 +150,15 @@ class OwnAnswers:
 
     confidences: _Chances
     errors: _Chances
-    _found: dict[object, tuple[tuple[float, ...], tuple[float, ...]]] = field(
-        default_factory=dict[object, tuple[tuple[float, ...], tuple[float, ...]]],
-        init=False,
-        compare=False,
-        repr=False,
+    _found: dict[object, Thresholds] = field(
+        default_factory=dict[object, Thresholds], init=False, compare=False, repr=False
     )
 
-    def expected_error(self, confidence: float, *, calibrated: Callable[[float], float] | None = None) -> float:
-        """Return the expected share of wrong answers among those at least as confident, of the widest such group.
+    def thresholds(self, calibrated: Callable[[float], float] | None = None) -> Thresholds:
+        """Return how sure recall must be; `calibrated` corrects each confidence.
 
-        The expectation uses `errors`: errors counted among so few examples would say less. It is 1 for an answer that
-        is less confident than all, and 0 at a confidence of 1, which only the name of a flow has. `calibrated`
-        corrects each confidence.
+        The expected errors use `errors`: errors counted among so few examples would say less.
         """
-        if confidence >= _NEVER:
-            return 0.0
-        sure, least = self._groups(calibrated)
-        first = bisect_left(sure, -confidence)
-        return min(1.0, least[first]) if first < len(least) else 1.0
-
-    def threshold(self, max_error: float, *, calibrated: Callable[[float], float] | None = None) -> float:
-        """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
-        sure, least = self._groups(calibrated)
-        within = bisect_right(least, max_error + _ROUNDED)
-        return -sure[within - 1] if within else _NEVER
-
-    def share_alone(self, max_error: float) -> float:
-        """Return the share of requests like the examples that are decided within an error budget."""
-        sure, _ = self._groups(None)
-        limit = self.threshold(max_error)
-        return bisect_right(sure, -limit) / len(sure) if sure and limit < _NEVER else 0.0
-
-    def _groups(self, calibrated: Callable[[float], float] | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the negated confidences, ascending, and the least expected error of a group that reaches so far."""
         if calibrated not in self._found:
             sure, errors = self.confidences, self.errors
             if calibrated is not None:
@@ -152,7 +166,7 @@ class OwnAnswers:
                 errors = tuple(1 - calibrated(1 - each) for each in errors)
             shares = [total / count / MARGIN for count, total in enumerate(accumulate(errors), start=1)]
             least = [*accumulate(reversed(shares), min)][::-1]
-            self._found[calibrated] = tuple(-each for each in sure), tuple(least)
+            self._found[calibrated] = Thresholds(confidences=sure, errors=tuple(least))
         return self._found[calibrated]
 
 
@@ -184,41 +198,6 @@ def listed_confidences(chances: Sequence[float], *, p_none: float | None) -> lis
     share = left / total if total > left else 1.0
     some = 1.0 if p_none is None else 1 - p_none
     return [some * first, *(some * share * each for each in others)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """How sure recall must be to decide alone, by what a sync learned from a log.
-
-    Attributes:
-        confidences: P(the first candidate is right) of logged requests, descending.
-        errors: The expected share of wrong answers among those at least as sure, ascending.
-        requests: The number of labelled requests that they were learned from.
-        ask_again: The confidence from which on a model that differs is asked once more before its choice counts.
-    """
-
-    confidences: _Chances
-    errors: _Chances
-    requests: int = 0
-    ask_again: float = _NEVER
-
-    def threshold(self, max_error: float) -> float:
-        """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
-        within = bisect_right(self.errors, max_error + _ROUNDED)
-        return self.confidences[within - 1] if within else _NEVER
-
-    def expected_error(self, confidence: float) -> float:
-        """Return the expected share of wrong answers among those at least as confident; 1 if none was."""
-        if confidence >= _NEVER:
-            return 0.0
-        first = bisect_left(self.confidences, -confidence, key=neg)
-        return self.errors[first] if first < len(self.errors) else 1.0
-
-    def share_alone(self, max_error: float) -> float:
-        """Return the share of logged requests that are decided within an error budget."""
-        limit = self.threshold(max_error)
-        count = bisect_right(self.confidences, -limit, key=neg)
-        return count / len(self.confidences) if self.confidences and limit < _NEVER else 0.0
 
 
 LEAST_AUDITED: Final = 0.01

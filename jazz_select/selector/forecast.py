@@ -178,7 +178,9 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     told = Forecast(
         max_error=policy.max_error, labelled=len(known), measured=measured, logged=log.counts, caveat=caveat
     )
-    by = answers if thresholds is None else thresholds
+    by = thresholds
+    if by is None and answers is not None:
+        by = answers.thresholds()
     if by is None or not by.confidences:
         return told if policy.max_error is None else replace(told, thin_flows=_thin(flows))
     part = SHARED if shares_budget else 1.0
@@ -208,9 +210,7 @@ def _calibrated_share(answers: OwnAnswers, budget: float, evidence: Sequence[Evi
     if not evidence:
         return 0.0
     line = fit_line(evidence)
-    limit = answers.threshold(budget, calibrated=line)
-    own = answers.confidences
-    return sum(line(each) >= limit for each in own) / len(own) if limit < 1 else 0.0
+    return answers.thresholds(line).share_alone(budget)
 
 
 def chosen_alone(reason: Reason | str, *, asked: bool) -> bool:

@@ -94,7 +94,7 @@ class RecallStage:
         if case.narrowed.answers is None:
             return 1 - confidence
         line = self.calibration.recall
-        return case.narrowed.answers.expected_error(confidence, calibrated=line if line.cases else None)
+        return case.narrowed.answers.thresholds(line if line.cases else None).expected_error(confidence)
 
     def _needs_no_decision(self, case: Case) -> tuple[Choice, str] | None:
         """Return what is taken as it is, or None.

@@ -22,12 +22,11 @@ from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
 from jazz_select.ports import Vectors
+from jazz_select.stages import Thresholds
 from jazz_select.travel import value_of
 
 LEAST = 50
 """Fewest labelled observations."""
-BUDGETS = (0.002, 0.01, 0.02, 0.05, 0.1)
-"""Error budgets of which people are told the threshold."""
 ASK_AGAIN = 0.7
 """Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
 its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
@@ -198,20 +197,12 @@ class EvidenceModel:
         found.sort(key=itemgetter(0), reverse=True)
         return _calibrated({flow: chance / total for chance, flow in found}, self.line)
 
-    def threshold(self, max_error: float) -> float:
-        """Return the least confidence from which on recall may decide alone within a budget; 1 if there is none."""
-        within = int(np.searchsorted(np.asarray(self.errors), max_error, side="right"))
-        return self.sure[within - 1] if within else 1.0
-
-    def expected_error(self, confidence: float) -> float:
-        """Return the expected share of wrong answers among those at least as confident; 1 if none was."""
-        first = int(np.searchsorted(-np.asarray(self.sure), -confidence, side="left"))
-        return self.errors[first] if first < len(self.errors) else 1.0
-
     @property
-    def thresholds(self) -> Mapping[float, float]:
-        """The thresholds of `BUDGETS`."""
-        return {budget: self.threshold(budget) for budget in BUDGETS}
+    def thresholds(self) -> Thresholds:
+        """How sure recall must be to decide alone."""
+        return Thresholds(
+            confidences=self.sure, errors=self.errors, requests=self.agreement.requests, ask_again=ASK_AGAIN
+        )
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON."""

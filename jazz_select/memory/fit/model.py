@@ -15,7 +15,7 @@ import numpy.typing as npt
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import PackedArray, TermCounts, shown
-from jazz_select.memory.fit.evidence import ASK_AGAIN, EvidenceModel
+from jazz_select.memory.fit.evidence import EvidenceModel
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers, Thresholds, listed_confidences
 from jazz_select.travel import value_of
@@ -363,13 +363,8 @@ class RecallModel:
         made = replace(self, usual=self.usual.by_key(key), second=second, name_lengths=lengths)
         if (evidence := self.evidence) is None:
             return made
-        thresholds = Thresholds(
-            confidences=evidence.sure,
-            errors=evidence.errors,
-            requests=evidence.agreement.requests,
-            ask_again=ASK_AGAIN,
-        )
-        return replace(made, ids={key(flow): flow for flow in self.flows or ()}, thresholds=thresholds)
+        ids = {key(flow): flow for flow in self.flows or ()}
+        return replace(made, ids=ids, thresholds=evidence.thresholds)
 
     def p_none(self, signals: Signals) -> float | None:
         """Return P(no flow is right), by recall alone; None if unknown."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select.memory.fit.evidence import BUDGETS, LEAST, MOST, NONE, EvidenceModel, Observations, fit_evidence
+from jazz_select.memory.fit.evidence import LEAST, MOST, NONE, EvidenceModel, Observations, fit_evidence
 
 DIM, FLOWS = 12, ("cancel", "refund", "track", "pay")
 Vectors = npt.NDArray[np.float64]
@@ -119,7 +119,7 @@ def test_labels_of_flows_that_left_the_catalogue_do_not_count() -> None:
 @pytest.mark.spec("016.3")
 def test_a_log_makes_recall_surer_and_says_from_where_on_it_may_decide(model: EvidenceModel) -> None:
     dice = np.random.default_rng(99)
-    limit = model.threshold(0.05)
+    limit = model.thresholds.threshold(0.05)
     alone = wrong = gained = 0
     for flow in [flow for flow in FLOWS for _ in range(50)]:
         vector = asked(flow, dice)
@@ -182,7 +182,9 @@ def test_a_model_that_contradicts_a_sure_recall_takes_its_word_back() -> None:
     right, found = log_of(300)
     dice = np.random.default_rng(4)
     labels = [flow if dice.random() < 0.8 else FLOWS[(FLOWS.index(flow) + 1) % len(FLOWS)] for flow in right.labels]
-    assert fitted(replace(right, labels=labels), found).threshold(0.05) > fitted(right, found).threshold(0.05)
+    assert fitted(replace(right, labels=labels), found).thresholds.threshold(0.05) > fitted(
+        right, found
+    ).thresholds.threshold(0.05)
 
 
 def test_requests_that_nobody_was_asked_about_change_no_probability(model: EvidenceModel) -> None:
@@ -254,16 +256,10 @@ def test_probabilities_are_some_and_in_order(
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_wider_budget_asks_for_no_more_confidence(model: EvidenceModel, one: float, other: float) -> None:
     narrow, wide = sorted((one, other))
-    assert model.threshold(narrow) >= model.threshold(wide)
-    assert model.expected_error(narrow) >= model.expected_error(wide)
-    limit = model.threshold(wide)
-    assert limit == 1 or model.expected_error(limit) <= wide
-
-
-def test_the_usual_budgets_are_told(model: EvidenceModel) -> None:
-    told = [*model.thresholds.values()]
-    assert [*model.thresholds] == [*BUDGETS]
-    assert told == sorted(told, reverse=True)
+    assert model.thresholds.threshold(narrow) >= model.thresholds.threshold(wide)
+    assert model.thresholds.expected_error(narrow) >= model.thresholds.expected_error(wide)
+    limit = model.thresholds.threshold(wide)
+    assert limit == 1 or model.thresholds.expected_error(limit) <= wide
 
 
 def test_a_note_is_read_as_it_was_written(model: EvidenceModel) -> None:

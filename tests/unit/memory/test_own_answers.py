@@ -33,7 +33,7 @@ async def test_recall_says_how_sure_it_was_of_its_own_answers(catalogue: FlowReg
         assert all(1 - sure < error for sure, error in asked if 0.5 < sure < 0.999), (
             "without the example it was less sure"
         )
-        strict, loose = (found.answers.threshold(each) for each in (0.001, 0.2))
+        strict, loose = (found.answers.thresholds().threshold(each) for each in (0.001, 0.2))
         assert strict >= loose
         named = await FlowSelector(None, catalogue, memory, "a", policy=Policy(max_error=0.0)).select("reset password")
         assert named.decision.reason is Reason.EXAMPLE, "a name, word for word, needs no budget"

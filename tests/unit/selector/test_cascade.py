@@ -76,17 +76,17 @@ def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budg
     answers = own_answers((chance, chance) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
     assert answers.confidences == (0.999, 0.995, 0.99, 0.9, 0.5)
     # .8 of .01 may be spent: (.001 + .005 + .01) / 3 = .0053 are, and with .9 it were .029.
-    assert answers.threshold(0.01) == 0.99
-    assert answers.threshold(0.0001) == 1.0, "then only a name, word for word"
-    assert answers.threshold(0.5) == 0.5
+    assert answers.thresholds().threshold(0.01) == 0.99
+    assert answers.thresholds().threshold(0.0001) == 1.0, "then only a name, word for word"
+    assert answers.thresholds().threshold(0.5) == 0.5
 
 
 def test_what_is_expected_of_answers_is_as_it_was_when_they_were_asked() -> None:
     answers = own_answers([(0.996, 0.98), (0.999, 0.995)])
     assert (answers.confidences, answers.errors) == ((0.999, 0.996), (0.005, 0.02))
     # .8 of .01: (.005 + .02) / 2 is more.
-    assert answers.threshold(0.01) == 0.999
-    assert own_answers([(0.996, 0.996), (0.999, 0.999)]).threshold(0.01) == 0.996
+    assert answers.thresholds().threshold(0.01) == 0.999
+    assert own_answers([(0.996, 0.996), (0.999, 0.999)]).thresholds().threshold(0.01) == 0.996
 
 
 @pytest.mark.spec("016.9")
