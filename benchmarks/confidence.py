@@ -30,6 +30,7 @@ from benchmarks.options import (
 )
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.ports import Embedder, Vectors
+from jazz_select.stages import confidence_if_some
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10")
 KEY = ("dataset", "embedder", "seed")
@@ -57,8 +58,7 @@ async def asked(
         for request in dataset.requests:
             found = await index.memory.recall(request.text, AGENT, top_k=1)
             if found:
-                some = 1 - (found.p_none or 0.0)
-                chances.append(found[0]["confidence"] / some if some else 0.0)
+                chances.append(confidence_if_some(found[0]["confidence"], found.p_none))
                 right.append(found[0]["flow_name"] in request.gold)
     return chances, right
 

@@ -31,7 +31,7 @@ from benchmarks.options import (
     parsed_seeds,
 )
 from jazz_select.memory.encoder import indexable
-from jazz_select.stages import OUTSIDE
+from jazz_select.stages import OUTSIDE, confidence_if_some
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10", "bfcl-live", "metatool-single")
 OTHER = {"clinc150": "banking77-5", "banking77": "clinc150-5"}
@@ -108,11 +108,10 @@ async def signals(index: Index, prototypes: Any, texts: list[str]) -> tuple[dict
             "lead of the first": scores[0] - scores[1],
             "agreement": matched[cosines.index(best)] / max(*matched, 1e-9),
         }
-        some = 1 - (found.p_none or 0.0)
         if confidence is not None:
-            row["confidence of the first"] = confidence / some if some else 0.0
+            row["confidence of the first"] = confidence_if_some(confidence, found.p_none)
         if found.p_none is not None:
-            row["P(none)"] = some
+            row["P(none)"] = 1 - found.p_none
         for name, value in row.items():
             told.setdefault(name, []).append(value)
         first.append(found[0]["flow_name"] if found else "")

@@ -183,6 +183,12 @@ def is_none_suspected(p_none: float | None) -> bool:
     return p_none is not None and p_none > OUTSIDE + _ROUNDED
 
 
+def confidence_if_some(confidence: float, p_none: float | None) -> float:
+    """Return P(a flow is right, if some flow is) from its confidence; an unknown P(none) counts as 0."""
+    some = 1 - (p_none or 0.0)
+    return confidence / some if some else confidence
+
+
 def listed_confidences(chances: Sequence[float], *, p_none: float | None) -> list[float]:
     """Return the confidences of candidates, best first: in descending order, with a sum of at most 1 - `p_none`.
 

@@ -31,7 +31,7 @@ from jazz_select.memory.requests import (
 )
 from jazz_select.outcomes.evidence import NONE, request_digest
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
-from jazz_select.stages import Thresholds, listed_confidences
+from jazz_select.stages import Thresholds, confidence_if_some, listed_confidences
 from jazz_select.text import in_log
 from jazz_select.threads import give_way
 from jazz_select.values import AUTO, UNSIZED, Candidate, RecallResult
@@ -577,8 +577,7 @@ def _names(identities: Sequence[str]) -> list[str]:
 def _chance_of_first(result: RecallResult) -> float | None:
     """Return P(the first candidate is right, if some flow is): the second embedder finds none where none is."""
     confidence = result[0]["confidence"] if result else None
-    some = 1 - (result.p_none or 0.0)
-    return confidence if confidence is None or not some else confidence / some
+    return None if confidence is None else confidence_if_some(confidence, result.p_none)
 
 
 def _passes(result: RecallResult, sure: float | None) -> bool:

@@ -11,6 +11,7 @@ from jazz_select.memory import sync
 from jazz_select.memory.embedders.known_embedders import CascadeEmbedder
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import Vectors
+from jazz_select.stages import confidence_if_some
 from jazz_select.values import FlowCard
 
 pytestmark = pytest.mark.spec("006.7")
@@ -72,7 +73,7 @@ async def _found(*counts: int) -> list[tuple[int, int, float]]:
         await memory.sync("a", _cards(*counts))
         found = [await memory.recall(text, "a", top_k=1) for _, text in asked]
     return [
-        (flow, int(each[0]["flow_id"][1:]), (each[0]["confidence"] or 0.0) / (1 - (each.p_none or 0.0)))
+        (flow, int(each[0]["flow_id"][1:]), confidence_if_some(each[0]["confidence"] or 0.0, each.p_none))
         for (flow, _), each in zip(asked, found, strict=True)
     ]
 
