@@ -155,8 +155,10 @@ def _move_of(
     if promise is None:
         return None
     threshold = _raised(moves, flow)
-    last = max((each.after for each in moves if each.flow == flow or each.kind == "fitted"), default=0)
-    heard = [each for each in _since(answers, last) if each.differs is not None or not each.asked]
+    changed = _last_change(moves, flow)
+    heard = [
+        each for each in _since(answers, max(changed, _last_fit(moves))) if each.differs is not None or not each.asked
+    ]
     in_force = [each for each in heard if each.confidence >= threshold]
     audited = [each for each in in_force if each.asked]
     alone = [each for each in in_force if not each.asked]
@@ -173,7 +175,7 @@ def _move_of(
                 requests=len(group),
                 why=f"{len(wrong)} of {len(group)} {_AUDITED if group is audited else _CORRECTED}",
             )
-    since = _since(answers, _last_change(moves, flow))  # a fit is no reason to wait longer
+    since = _since(answers, changed)  # a fit is no reason to wait longer
     below = [each for each in since if each.asked and each.differs is not None and each.confidence < threshold]
     wrong = sum(each.differs is True for each in below)
     if len(below) >= max(_FEWEST_TO_LOWER, _inverse(promise)) and wrong <= promise * len(below):

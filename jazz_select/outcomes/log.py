@@ -870,7 +870,7 @@ class OutcomeLog:
             rows = database.execute(_SURE, (agent_id, last)).fetchall()
             persons = "SELECT entry FROM feedback WHERE source_kind = 'person'"
             spoken_of = {entry for (entry,) in database.execute(persons)}
-            said = {row[1]: feedback_in(database, [row[1]]).get(row[1], ()) for row in rows if row[1] in spoken_of}
+            said = feedback_in(database, [row[1] for row in rows if row[1] in spoken_of])
             return tuple(_sure_answer(row, said.get(row[1], ())) for row in reversed(rows))
 
     def has(self, entry: str) -> bool:
