@@ -14,7 +14,7 @@ from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexa
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, evidence_digest, fit_stages, learned_model, shuffled
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.outcomes.evidence import LEAST, NONE, Evidence, Hint, LogEvidence, same_request, witnessed
+from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import counted, one_line, some_of
 from jazz_select.threads import in_thread
@@ -142,6 +142,11 @@ class _Broken:
         return f"{one_line(self.called) or 'an entry'} (cannot be read: {self.fault})"
 
 
+def sample_of(cards: Sequence[FlowCard], encoder: Encoder) -> Sequence[FlowCard]:
+    """Return the flows that recall is fitted to, of shuffled ones."""
+    return cards[: SLOW_SAMPLE if encoder.embedder.offload else SAMPLE]
+
+
 class IndexWriter:
     """Writes the flows of agents; the caller locks each agent."""
 
@@ -203,12 +208,11 @@ class IndexWriter:
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
-        notes: tuple[str, ...] = (*indexed.notes(overwritten), *(() if cases else await self._labels_missing(agent_id)))
-        if evidence is None:
-            notes += await self._evidence_missing(agent_id)
+        notes = tuple(indexed.notes(overwritten))
+        notes += await self._forgotten(agent_id, labels=not cases, log=evidence is None)
         if not dry_run:
             order = shuffled(cards.values())
-            chosen = order[: SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE]
+            chosen = sample_of(order, self._encoder)
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
@@ -291,22 +295,24 @@ class IndexWriter:
             broken_elsewhere=broken_elsewhere,
         )
 
-    async def _labels_missing(self, agent_id: str) -> tuple[str, ...]:
-        """Return a note if an earlier sync learned from labelled requests and this one has none."""
-        labelled = RecallModel.from_note(await self._store.read_note(agent_id)).labelled
-        if not labelled:
+    async def _forgotten(self, agent_id: str, *, labels: bool, log: bool) -> tuple[str, ...]:
+        """Return notes on what an earlier sync learned from, where this one has no `labels` or no `log`."""
+        if not (labels or log):
             return ()
-        were = "1 labelled request" if labelled == 1 else f"{labelled} labelled requests"
-        what = "confidence is learned from the examples alone again"
-        return (f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew",)
-
-    async def _evidence_missing(self, agent_id: str) -> tuple[str, ...]:
-        """Return a note if an earlier sync learned from a log and this one has none."""
-        learned = RecallModel.from_note(await self._store.read_note(agent_id)).evidence
-        if learned is None:
-            return ()
-        were = counted(learned.agreement.requests, "logged request")
-        return (f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew",)
+        earlier = RecallModel.from_note(await self._store.read_note(agent_id))
+        notes: list[str] = []
+        if labels and earlier.labelled:
+            were = counted(earlier.labelled, "labelled request")
+            what = "confidence is learned from the examples alone again"
+            notes.append(
+                f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew"
+            )
+        if log and earlier.evidence is not None:
+            were = counted(earlier.evidence.agreement.requests, "logged request")
+            notes.append(
+                f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew"
+            )
+        return tuple(notes)
 
     async def _seen(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
         """Return what is learned from a log: what counts by itself, and hints with enough witnesses."""
@@ -319,7 +325,7 @@ class IndexWriter:
         alike = await in_thread(lambda: _alike(hints, embed([indexable(each.request) for each in hints])))
         kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
-        believed = sum(each.trust > _TOSS for each in labelled)
+        believed = sum(each.trust > TOSS for each in labelled)
         if believed < LEAST:
             return _Seen(too_few=believed)
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
@@ -384,8 +390,10 @@ class IndexWriter:
             return replace(model, evidence=None, persons={}, second=second)
         encoder = self._encoder
 
+        whole = await in_thread(encoder.rows, cards)
+
         def learn(stage: int, fitted: RecallModel) -> RecallModel:
-            rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
+            rows = {flow: encoder.of_stage(stage, each) for flow, each in whole.items()}
             vectors = encoder.of_stage(stage, seen.vectors)
             with threadpool_limits(1, user_api="blas"):
                 return learned_model(fitted, cards, rows, encoder.lexical, seen.evidence, vectors)
@@ -432,7 +440,7 @@ class _Seen:
             return "no flow has examples, so nothing is learned from the log"
         if not self.evidence:
             return f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
-        kinds = Counter(each.source.kind for each in self.evidence if each.trust > _TOSS)
+        kinds = Counter(each.source.kind for each in self.evidence if each.trust > TOSS)
         by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
         hinted = labelled - by_persons - by_models
         told = f"learned from {counted(labelled, 'logged request')}: models chose for {by_models}"
@@ -475,8 +483,6 @@ def _alike(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
 
 _NEAR, _BLOCK = 0.8, 1_000
 """Cosine from which two requests mean the same, for witnesses; and how many are compared at once."""
-_TOSS = 0.5
-"""Trust up to which a label says nothing."""
 _MOST_HINTS = 2_000
 """Most hints that are compared with each other: the newest."""
 _MOST_SEEN = 10_000

@@ -28,6 +28,8 @@ WITNESSES: Final = 2
 """Fewest independent witnesses of a hint that counts."""
 TRUST: Final[Mapping[SourceKind, float]] = {"person": 1.0, "model": 0.95, "user": 0.9, "agent": 0.8}
 """P(a label is right), by its source. A model's is the usual share of requests in which a good chat model is right."""
+TOSS: Final = 0.5
+"""Trust up to which a label says nothing, however many say the same."""
 NONE: Final = ""
 """The label of a request that no flow fits."""
 

@@ -21,19 +21,15 @@ import numpy.typing as npt
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
+from jazz_select.outcomes.evidence import LEAST, NONE, TOSS
 from jazz_select.ports import Vectors
 from jazz_select.stages import Thresholds
 from jazz_select.travel import value_of
 
-LEAST = 50
-"""Fewest labelled observations."""
 ASK_AGAIN = 0.7
 """Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
 its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
 own mistakes count as recall's."""
-NONE = ""
-"""The label of a request that no flow is for."""
-
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
 MOST = 3_000
@@ -58,8 +54,6 @@ labels the line is hardly known, and with a thousand the two are nearly the same
 _RECENT, _FEWEST_RECENT = 0.5, 200
 """The share of the log whose confidences stand for those of requests to come, and its least number."""
 _POINTS = 400
-_TOSS = 0.5
-"""The trust up to which a label says nothing."""
 _STEPS, _TINY = 50, 1e-9
 _SHOWN = 1e-3
 _LARGEST = 1e6
@@ -181,7 +175,7 @@ class EvidenceModel:
         logits *= mix.head
         places = _places(flows)
         others: dict[str, float] = {}
-        for flow, more in _told(recall_chances, mix).items():
+        for flow, more in _added_logits(recall_chances, mix).items():
             if flow in places:
                 logits[places[flow]] += more
             else:
@@ -239,7 +233,7 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
         raise ValueError(what)
 
 
-def _told(recalled: Mapping[str, float], mix: Mix) -> Mapping[str, float]:
+def _added_logits(recalled: Mapping[str, float], mix: Mix) -> Mapping[str, float]:
     """Return what recall's probabilities, and "none", add to the logits of flows that recall does not list."""
     known = {flow: _bounded(chance) for flow, chance in recalled.items() if flow != NONE}
     total = sum(known.values())
@@ -298,7 +292,7 @@ def fit_evidence(
         msg = f"{count} observations need as many labels, trusts, sources, first flows and recalled flows"
         raise ValueError(msg)
     flows = (*sorted({*example_labels} - {NONE}), NONE)
-    log_of = _Log.of(flows, *_last(seen, recalled))
+    log_of = _Log.from_observations(flows, *_last(seen, recalled))
     if int(np.count_nonzero(log_of.labelled)) < LEAST:
         return None
     # A head that was never shown "none" has no class for it.
@@ -324,14 +318,18 @@ def _last(
     seen: Observations, recalled: Sequence[Mapping[str, float]]
 ) -> tuple[Observations, Sequence[Mapping[str, float]]]:
     """Return the end of a log with `MOST` labels; what persons said stays, however old."""
-    labelled = np.flatnonzero(np.asarray(seen.trust) > _TOSS)
+    labelled = np.flatnonzero(np.asarray(seen.trust) > TOSS)
     if len(labelled) <= MOST:
         return seen, recalled
     by_person = np.asarray(seen.by_person, dtype=bool)
     persons = labelled[by_person[labelled]][-MOST:]
     others = labelled[~by_person[labelled]]
     room = MOST - len(persons)
-    start = int(others[-room]) if 0 < room <= len(others) else 0 if room else len(by_person)
+    start = 0
+    if room == 0:
+        start = len(by_person)
+    elif room <= len(others):
+        start = int(others[-room])
     kept = [*(each for each in persons.tolist() if each < start), *range(start, len(by_person))]
     cut = Observations(
         vectors=seen.vectors[kept],
@@ -357,7 +355,9 @@ class _Log:
     """Log probabilities by recall, shape (requests, classes)."""
 
     @classmethod
-    def of(cls, flows: tuple[str, ...], seen: Observations, recalled: Sequence[Mapping[str, float]]) -> "_Log":
+    def from_observations(
+        cls, flows: tuple[str, ...], seen: Observations, recalled: Sequence[Mapping[str, float]]
+    ) -> "_Log":
         """Read a log."""
         places, count = _places(flows), len(seen.labels)
         labels = np.array([places.get(label, -1) for label in seen.labels], dtype=np.int_)
@@ -368,7 +368,7 @@ class _Log:
         logs = np.full((count, len(flows)), _LOG_FLOOR)
         plain = Mix(recall=1.0, head=0.0, none=0.0)
         for row, each in enumerate(recalled):
-            for flow, more in _told({flow: each[flow] for flow in each if flow in places}, plain).items():
+            for flow, more in _added_logits({flow: each[flow] for flow in each if flow in places}, plain).items():
                 logs[row, places[flow]] += more
         targets = np.zeros((count, len(flows)))
         rows = np.flatnonzero(labelled)
