@@ -9,7 +9,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Routed
-from jazz_select.selector.forecast import DecidedAlone, Evidence, chosen_alone
+from jazz_select.selector.forecast import AnsweredCase, DecidedAlone, chosen_alone
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import misspelt
 
@@ -184,7 +184,7 @@ def decided_alone(judged: Sequence[Judged]) -> DecidedAlone:
     )
 
 
-def evidence_of(judged: Sequence[Judged]) -> list[Evidence]:
+def evidence_of(judged: Sequence[Judged]) -> list[AnsweredCase]:
     """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
     asked = (each for each in judged if len(each.expect) <= 1 and not each.case.episodes and not each.route.is_known)
     return [

@@ -28,7 +28,7 @@ _CHOSEN_ALONE: Final = frozenset({Reason.EXAMPLE, Reason.SINGLE, Reason.CONFIDEN
 """Reasons of a flow that recall chose, and not for want of a model."""
 
 
-Evidence: TypeAlias = tuple[float, bool]
+AnsweredCase: TypeAlias = tuple[float, bool]
 """Recall's confidence in its first candidate for a labelled request, and whether that is right."""
 
 
@@ -55,7 +55,9 @@ class DecidedAlone(JsonData):
     def __str__(self) -> str:
         share = f" ({self.alone / self.requests:.1%})" if self.requests else ""
         known = f", {self.known:,} of them known word for word" if self.known else ""
-        wrong = "none was wrong" if not self.wrong else f"{self.wrong:,} {'was' if self.wrong == 1 else 'were'} wrong"
+        wrong = f"{self.wrong:,} were wrong"
+        if self.wrong <= 1:
+            wrong = "1 was wrong" if self.wrong else "none was wrong"
         of_judged = "" if self.judged == self.alone else f"of {self.judged:,} that were judged "
         judged = f"; {of_judged}{wrong}" if self.judged else ""
         requests = f"{self.requests:,} {'request' if self.requests == 1 else 'requests'}"
@@ -67,7 +69,7 @@ class LoggedAlone:
     """What a log of outcomes says: how many requests were decided alone, and what people said of its entries."""
 
     counts: DecidedAlone | None = None
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[AnsweredCase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +157,7 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     *,
     caveat: str = "",
     shares_budget: bool = False,
-    evidence: Sequence[Evidence] = (),
+    evidence: Sequence[AnsweredCase] = (),
     measured: DecidedAlone | None = None,
     logged: LoggedAlone | None = None,
     thresholds: Thresholds | None = None,
@@ -205,7 +207,7 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     )
 
 
-def _calibrated_share(answers: OwnAnswers, budget: float, evidence: Sequence[Evidence]) -> float:
+def _calibrated_share(answers: OwnAnswers, budget: float, evidence: Sequence[AnsweredCase]) -> float:
     """Return the share that is decided alone once confidence is calibrated to labelled requests; 0 without any."""
     if not evidence:
         return 0.0

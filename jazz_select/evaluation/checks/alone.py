@@ -1,18 +1,17 @@
 """What recall would decide alone of a catalogue that is only checked: fitted as a sync fits it, without an index."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from threadpoolctl import threadpool_limits
 
 from jazz_select.evaluation.cases import Case
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder, TermCounts, indexable
-from jazz_select.memory.fit.fitting import Fitted, fit, shuffled
-from jazz_select.memory.fit.model import Signals
-from jazz_select.memory.fit.sureness import FIT_DEPTH
-from jazz_select.memory.sync import SAMPLE, SLOW_SAMPLE
+from jazz_select.memory.fit.fitting import Fitted, fit, shuffled, signals_of
+from jazz_select.memory.sync import sample_of
 from jazz_select.ports import Vectors
-from jazz_select.selector.forecast import Evidence, Forecast, LoggedAlone, forecast
+from jazz_select.selector.forecast import AnsweredCase, Forecast, LoggedAlone, forecast
 from jazz_select.selector.known_requests import KnownRequests
 from jazz_select.selector.policy import Policy
 
@@ -42,7 +41,7 @@ def expected_alone(  # noqa: PLR0913 - what is known, by name
         EmbeddingError: The embedder failed.
     """
     order = shuffled(flow.card() for flow in flows)
-    sample = order[: SLOW_SAMPLE if encoder.embedder.offload else SAMPLE]
+    sample = sample_of(order, encoder)
     terms = TermCounts.of(map(encoder.lexical.terms, order))
     # As in a sync: BLAS threads that wait for each other make small matrices take far longer.
     with threadpool_limits(1, user_api="blas"):
@@ -58,7 +57,7 @@ def expected_alone(  # noqa: PLR0913 - what is known, by name
     )
 
 
-def _answered(fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case]) -> list[Evidence]:
+def _answered(fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case]) -> list[AnsweredCase]:
     """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
     model, catalogue = fitted.model, fitted.catalogue
     known = KnownRequests({flow.id: flow for flow in flows})
@@ -68,13 +67,9 @@ def _answered(fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases
     if model.confidence is None or model.scope is None or catalogue is None or not asked:
         return []
     vectors = encoder.of_stage(0, encoder.embed([indexable(case.request) for case in asked]))
-    found: list[Evidence] = []
+    found: list[AnsweredCase] = []
     for case, vector in zip(asked, vectors, strict=True):
-        one = catalogue.ask(case.request, vector, 0, model.transform)
-        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
-        top = next(iter(signals.best(1)), None)
-        if top is None:
-            continue
-        confidence = model.scope(signals.scope()) * signals.chance(model.confidence, top)
-        found.append((confidence, case.expect == (catalogue.cards[top].name,)))
+        chances = model.chances(signals_of(model, catalogue, case.request, vector))
+        for top, confidence in islice(chances.items(), 1):
+            found.append((confidence, case.expect == (catalogue.cards[int(top)].name,)))
     return found

@@ -323,6 +323,12 @@ def evidence_digest(catalogue: str, seen: Sequence[Evidence]) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
+def signals_of(model: RecallModel, catalogue: LeaveOneOut, request: str, vector: Vectors) -> Signals:
+    """Return how a catalogue of the places of flows answers a request, as recall would."""
+    one = catalogue.ask(request, vector, 0, model.transform)
+    return Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
+
+
 def learned_model(
     model: RecallModel,
     cards: Sequence[FlowCard],
@@ -346,8 +352,7 @@ def learned_model(
     fitted = replace(model, usual=model.usual.by_key(places.__getitem__))
     recalled: list[Mapping[str, float]] = []
     for each, vector in zip(seen, vectors, strict=True):
-        one = catalogue.ask(each.request, vector, 0, model.transform)
-        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, fitted.usual)
+        signals = signals_of(fitted, catalogue, each.request, vector)
         recalled.append({cards[int(key)].id: chance for key, chance in fitted.chances(signals).items()})
     observed = Observations(
         vectors=vectors,
