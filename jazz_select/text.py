@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice
 from string import Formatter
 from typing import TYPE_CHECKING, TypeVar, cast
-from unicodedata import combining, normalize
+from unicodedata import category, combining, normalize
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -279,6 +279,17 @@ def nfc(text: str) -> str:
     if text.isascii():
         return text
     return normalize("NFC", text if len(text) <= _SHORT else _MARKED.sub(_fewer_marks, text))
+
+
+def is_of_word(letter: str) -> bool:
+    """Whether a character belongs to a word: a letter, a number, or a mark on one, as the vowels of many scripts are.
+
+    Neither `re` nor `isalnum` knows marks. Those that only choose how a symbol is drawn belong to no word.
+    """
+    return letter.isalnum() or (category(letter)[0] == "M" and not _DRAWN_FIRST <= letter <= _DRAWN_LAST)
+
+
+_DRAWN_FIRST, _DRAWN_LAST = "\ufe00", "\ufe0f"
 
 
 def _fewer_marks(found: re.Match[str]) -> str:

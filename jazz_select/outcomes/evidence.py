@@ -18,7 +18,7 @@ from typing import Final
 from unicodedata import category
 
 from jazz_select.outcomes.log import Logged
-from jazz_select.text import nfkc
+from jazz_select.text import is_of_word, nfkc
 from jazz_select.travel import JsonData
 from jazz_select.values import Reason, Source, SourceKind
 
@@ -120,7 +120,7 @@ def same_request(text: str) -> str:
     folded = nfkc(text).casefold()
     telling = {found.start() for found in _TELLING.finditer(folded)}
     kept = [
-        each if each.isalnum() or place in telling or category(each)[0] in "MS" else " "
+        each if is_of_word(each) or place in telling or category(each)[0] == "S" else " "
         for place, each in enumerate(folded)
     ]
     return " ".join("".join(kept).split())

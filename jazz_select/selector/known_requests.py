@@ -10,10 +10,11 @@ from typing import Final
 from jazz_select.consent import phrases
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
+from jazz_select.text import is_of_word
 
 _LONGEST: Final = 500
 """Characters of a request that can be known: examples are sentences, and Unicode folding may lengthen a text."""
-_BETWEEN_WORDS: Final = re.compile(r"(?:[^\w+#%&$€£@]|_)+")
+_SIGNS: Final = frozenset("+#%&$€£@")
 """Signs that change a meaning ("C" and "C++", "10" and "10 %") belong to a word; other punctuation does not."""
 _MOST_COURTESIES: Final = 6
 _LONGEST_COURTESY: Final = 5
@@ -30,8 +31,11 @@ def folded_request(text: str) -> str:
     if not text or len(text) > _LONGEST:
         return ""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    words = _BETWEEN_WORDS.sub(" ", folded.replace("'", "").replace("’", "")).split()
-    return " ".join(_without_courtesies(words))
+    return " ".join(_without_courtesies(_words(folded.replace("'", "").replace("’", ""))))
+
+
+def _words(text: str) -> list[str]:
+    return "".join(each if is_of_word(each) or each in _SIGNS else " " for each in text).split()
 
 
 def _without_courtesies(words: list[str]) -> list[str]:
@@ -52,7 +56,7 @@ def _without_courtesies(words: list[str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _courtesies() -> frozenset[str]:
-    plain = (_BETWEEN_WORDS.sub(" ", each.replace("'", "")).strip() for each in phrases()["courtesy"])
+    plain = (" ".join(_words(each.replace("'", ""))) for each in phrases()["courtesy"])
     return frozenset(each for each in plain if each and not _UNPARTED.search(each))
 
 

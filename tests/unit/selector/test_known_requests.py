@@ -29,7 +29,11 @@ def catalogue(kind: type[BaseFlow] = Flow) -> FlowRegistry:
             "aliases": ["chargeback"],
         },
         "exchange_order": {"examples": ["swap it for another size", "换一个尺码"], "title": "Swap", "aliases": []},
-        "cancel_order": {"examples": ["stop the delivery", SHARED], "title": "Call it off", "aliases": ["storno"]},
+        "cancel_order": {
+            "examples": ["stop the delivery", "मेरा खाता खाली करो", SHARED],
+            "title": "Call it off",
+            "aliases": ["storno"],
+        },
     }
     for name in NAMES:
         made = kind if name == "refund_order" else Flow
@@ -77,6 +81,8 @@ async def choose(request: str, **options: Any) -> tuple[Decision, ScriptedModel]
         pytest.param("Hola, storno por favor, gracias", "cancel_order", id="in Spanish"),
         pytest.param("bonjour, storno s'il vous plaît, merci", "cancel_order", id="in French"),
         pytest.param("stop the delivery 🙏", "cancel_order", id="emoji"),
+        pytest.param("stop ❤\ufe0f the delivery", "cancel_order", id="an emoji that says how it is drawn"),
+        pytest.param("मेरा खाता खाली करो!", "cancel_order", id="Hindi"),
     ],
 )  # fmt: skip
 async def test_what_is_known_is_not_asked(request_: str, name: str) -> None:
@@ -99,6 +105,7 @@ async def test_what_is_known_is_not_asked(request_: str, name: str) -> None:
         pytest.param("money back", id="less is said"),
         pytest.param("I want my mony back", id="misspelt"),
         pytest.param("please", id="a courtesy"),
+        pytest.param("मेरा खाता खोलें करो", id="other vowels"),
         pytest.param("chargeback and storno", id="two of them"),
         pytest.param("I want my money back " * 200, id="too long"),
     ],
