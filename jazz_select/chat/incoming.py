@@ -96,16 +96,16 @@ def _answer_in(written: str, *, cut_off: bool) -> tuple[str, tuple[str, ...]]:
 
 
 def _contents(calls: object) -> list[object]:
-    return [(each.id, each.name, each.arguments) for each in _listed(calls) if isinstance(each, NativeCall)]
+    return [(each.id, each.name, each.arguments) for each in _call_list(calls) if isinstance(each, NativeCall)]
 
 
-def _listed(calls: object) -> Sequence[object]:
+def _call_list(calls: object) -> Sequence[object]:
     return cast("Sequence[object]", calls) if isinstance(calls, list | tuple) else ()
 
 
 def clean_calls(given: object) -> tuple[tuple[NativeCall, ...], tuple[str, ...]]:
     """Return the calls of a reply, each with an id of its own, and notes on those that were dropped."""
-    several = _listed(given)
+    several = _call_list(given)
     notes: list[str] = []
     calls: list[NativeCall] = []
     taken: set[str] = set()

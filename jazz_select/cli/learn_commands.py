@@ -159,7 +159,7 @@ def _ids(each: Correction) -> Text:
     return styled(f"{each.ids[0][:SHORT_ID]}{more}" if each.ids else "", "dim")
 
 
-def _listed(name: str) -> Mapping[str, Column]:
+def _list_columns(name: str) -> Mapping[str, Column]:
     return {name: "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]", "said by": _sources, "id": _ids}
 
 
@@ -171,10 +171,10 @@ _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
         "said by": _sources,
         "id": _ids,
     },
-    "waiting": _listed("waits (--accept ID)"),
-    "overruled": _listed("overruled"),
+    "waiting": _list_columns("waits (--accept ID)"),
+    "overruled": _list_columns("overruled"),
     "taken_back": {"taken back": "{request}", "why": "[yellow]{why}[/]", "id": _ids},
-    "unlearnable": _listed("can be no example"),
+    "unlearnable": _list_columns("can be no example"),
 }
 
 

@@ -268,7 +268,7 @@ class _Sorting:
         if not why:
             self._found.people.append(found)
             return
-        self._found.unlearnable.append(_told(found, why))
+        self._found.unlearnable.append(_with_reason(found, why))
         if not self._labelled.of(found.request):
             self._found.judging.append(found)
 
@@ -280,11 +280,11 @@ class _Sorting:
         for right in dict.fromkeys(map(_right, said)):
             found = _merged([each for each in said if _right(each) == right])
             if not votes[right]:
-                self._found.overruled.append(_told(found, "the same witness says something else later"))
+                self._found.overruled.append(_with_reason(found, "the same witness says something else later"))
             elif why := self._why_unlearnable(request, found):
-                self._found.unlearnable.append(_told(found, why))
+                self._found.unlearnable.append(_with_reason(found, why))
             elif why := self._why_waiting(found, votes, learned):
-                self._found.waiting.append(_told(found, why))
+                self._found.waiting.append(_with_reason(found, why))
             else:
                 self._found.hinted.append(found)
 
@@ -336,7 +336,7 @@ def _merged(said: Sequence[Logged], why: str = "") -> Correction:
     )
 
 
-def _told(found: Correction, why: str) -> Correction:
+def _with_reason(found: Correction, why: str) -> Correction:
     return replace(found, why=why)
 
 

@@ -76,7 +76,7 @@ class ToolExamples(BaseModel):
     def _in_one_spelling(cls, given: Mapping[str, ExamplesOfTool]) -> Mapping[str, ExamplesOfTool]:
         return {nfc(name): each for name, each in given.items()}
 
-    def of(self, tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
+    def examples_for(self, tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
         """Return the examples by name of the tools that are what they were written for."""
         return {tool.name: self.tools[tool.name].examples for tool in tools if self._is_known(tool)}
 
@@ -238,7 +238,7 @@ def _as_flows(tools: Collection[Tool], known: ToolExamples) -> dict[str, BaseFlo
 
     A tool whose texts no flow may have is left out.
     """
-    examples, made = known.of(tools), dict[str, BaseFlow]()
+    examples, made = known.examples_for(tools), dict[str, BaseFlow]()
     for tool in tools:
         about = tool_card(tool).description
         with suppress(FlowError):

@@ -213,8 +213,8 @@ async def sync_tools(  # noqa: PLR0913 - all but the first are options with a na
         memory: The index.
         agent_id: The owner of the tools.
         tools: All of its tools.
-        examples: Requests that each tool is for, by its name, such as `ToolExamples.of` has. They make recall better,
-            and confidence is fitted to them as to flows' examples.
+        examples: Requests that each tool is for, by its name, as of `ToolExamples.examples_for`. They make recall
+            better, and confidence is fitted to them as to flows' examples.
         dry_run: Only return what would happen.
         progress: Called with (tools written, tools to write) after each batch.
         allow_delete: Delete even if more than 5 tools, and more than half of the agent's, are gone; or all, if none are

@@ -144,7 +144,7 @@ class ConnectedTools:
             if file is not None:
                 await self._read_examples(file)
             running, listed = self._running, list(tools.values())
-            examples = self._examples.of(listed)
+            examples = self._examples.examples_for(listed)
             report = await sync_tools(running.memory, running.agent_id, listed, examples=examples, allow_delete=True)
             self._indexed = version
             written = len(report.created) + len(report.updated)

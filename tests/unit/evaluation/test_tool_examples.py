@@ -96,7 +96,7 @@ async def test_a_changed_tool_is_asked_about_again_and_no_other(tmp_path: Path, 
     assert [tool.name for tool, _ in again.texts] == ([changed.name] if is_asked else [])
     assert len(model.calls) == is_asked
     expected = {MAIL.name: ("a mail to Bo",), BOOK.name: ()}
-    assert before.of(tools) == expected | ({} if is_asked else {changed.name: ("Will there be rain?",)})
+    assert before.examples_for(tools) == expected | ({} if is_asked else {changed.name: ("Will there be rain?",)})
 
 
 async def test_people_read_the_file_and_what_they_change_stays(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ async def test_people_read_the_file_and_what_they_change_stays(tmp_path: Path) -
     assert text.startswith("# Requests that connected tools are for, written by a model")
     file.write_text(text.replace("- Will there be rain?", "- Regnet es morgen in Köln?"), "utf-8")
     known = load_tool_examples(file)
-    assert known.of(TOOLS)["weather.forecast"] == ("Regnet es morgen in Köln?", "sun tomorrow: yes or no")
+    assert known.examples_for(TOOLS)["weather.forecast"] == ("Regnet es morgen in Köln?", "sun tomorrow: yes or no")
     assert known.missing(TOOLS) == []
     after = keep_examples(file, WrittenExamples(texts=[(MAIL, ("write to Bo",))]))
-    assert after.of(TOOLS)["weather.forecast"][0] == "Regnet es morgen in Köln?"
+    assert after.examples_for(TOOLS)["weather.forecast"][0] == "Regnet es morgen in Köln?"
     assert load_tool_examples(file) == after
 
 

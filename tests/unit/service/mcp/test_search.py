@@ -92,7 +92,7 @@ def writing(*, failing: bool = False) -> ScriptedModel:
 
 def said_of(running: RunningCatalogue) -> dict[str, tuple[str, ...]]:
     assert running.tool_examples is not None
-    return load_tool_examples(running.tool_examples).of(TOOLS)
+    return load_tool_examples(running.tool_examples).examples_for(TOOLS)
 
 
 @pytest.mark.spec("016.11")
@@ -113,7 +113,7 @@ async def test_examples_are_written_as_tools_connect_and_used_without_a_model_af
         async with served(AgentServer(running)) as client:
             found = data(await client.call_tool("search_tools", {"request": "what we said for noon is off"}))
         assert "delete_meeting" in [tool["name"] for tool in found["tools"]]
-        assert "share_folder" not in load_tool_examples(file).of(changed)
+        assert "share_folder" not in load_tool_examples(file).examples_for(changed)
     assert file.read_text("utf-8") == edited
 
 
