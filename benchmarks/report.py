@@ -215,6 +215,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "learning-provenance": ("learning", provenance),
     "learning-topics": ("learning_topics", report_learning.topics_table),
     "learning-topics-provenance": ("learning_topics", provenance),
+    "evidence-aims": ("evidence", report_evidence.aims_table),
     "evidence": ("evidence", report_evidence.evidence_table),
     "evidence-poisoned": ("evidence", report_evidence.poisoned_table),
     "evidence-drifted": ("evidence", report_evidence.drifted_table),
