@@ -1,5 +1,8 @@
 """The audit: a share of what recall could decide alone is asked all the same, and a broken promise raises a threshold.
 
+Which answers are asked is left to chance, but for suspected flows: where models differ from recall more often than its
+confidence explains, also about requests that it was not sure of, every answer is asked until they agree again.
+
 The promise is an error budget: of the answers given without a model, at most `max_error` differ from what the model,
 asked, would have chosen; persons' words count as the truth. All processes that share a log measure together, since
 nothing but the log is counted.
@@ -7,13 +10,14 @@ nothing but the log is counted.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import exp, fsum, inf, lgamma, log, log1p
 from time import time
 from typing import Final
 
-from jazz_select.outcomes.log import OutcomeLog, SureAnswer
+from jazz_select.outcomes.evidence import ASK_AGAIN
+from jazz_select.outcomes.log import OutcomeLog, RecallAnswer
 from jazz_select.stages import Move
 from jazz_select.travel import JsonData
 
@@ -26,6 +30,17 @@ _FEWEST_TO_LOWER: Final = 50
 _STEP: Final = 1e-4
 """Confidences in a log have four decimals."""
 _CLOSED: Final = 1.0
+_NEWEST: Final = 5_000
+"""Entries among which those are looked for that recall was not sure of: the flow of today is suspected."""
+_DRIFTED: Final = 0.9
+"""P(a model differs from recall) of a request for a flow that means something else now."""
+_LEAST_DOUBT: Final = 0.01
+"""The least P(a model differs) otherwise, however sure recall is."""
+_SUSPICION: Final = 3.0
+"""The log likelihood ratio from which on a flow is suspected: about twenty to one. One model that differs where recall
+is .96 sure is as much, or two where it is .8."""
+_MOST_SUSPICION: Final = 5.0
+"""Its most: without a bound, a flow that was long suspected would be acquitted late."""
 
 
 def is_audited(request: str, entry: str, share: float) -> bool:
@@ -69,12 +84,14 @@ class Audit(JsonData):
         whole: What was measured over all flows.
         flows: Likewise of each flow whose threshold was raised or of whose answers some differed, the worst first.
         moves: When which threshold moved, and why, the oldest first.
+        suspected: Names of flows whose every answer is asked now, since models differed from recall of late.
     """
 
     promise: float | None = None
     whole: Measured = Measured()
     flows: tuple[Measured, ...] = ()
     moves: tuple[Move, ...] = ()
+    suspected: tuple[str, ...] = ()
 
     def threshold(self, flow: str) -> float:
         """Return the least confidence for an answer with this flow; 0 where nothing was raised."""
@@ -87,12 +104,13 @@ class Audit(JsonData):
             return "no error budget is set (max_error), so nothing is promised"
         promised = f"promised: at most {self.promise:.1%} differ"
         whole = self.whole
+        suspected = f"; models differ about {', '.join(self.suspected)}, so all is asked" if self.suspected else ""
         if whole.share is None:
-            return f"{promised}; no answer was audited yet ({whole.alone} were given without a model)"
+            return f"{promised}; no answer was audited yet ({whole.alone} were given without a model){suspected}"
         measured = f"{whole.differed} of {whole.audited} audited answers did ({whole.share:.1%})"
         raised = [each.flow for each in self.flows if each.threshold]
         closed = f"; the threshold was raised for {', '.join(raised)}" if raised else ""
-        return f"{promised}; {measured}{closed}{'; it was raised for all flows' if whole.threshold else ''}"
+        return f"{promised}; {measured}{closed}{'; it was raised for all flows' if whole.threshold else ''}{suspected}"
 
 
 def audit_of(
@@ -109,16 +127,58 @@ def audit_of(
     Raises:
         OutcomeLogError: The log cannot be read.
     """
-    answers, moves = kept.sure_answers(agent_id, last=_LAST), kept.moves(agent_id)
-    due = tuple(_due(answers, moves, promise))
+    answers = kept.recall_answers(agent_id, last=_LAST, least=ASK_AGAIN, among=_NEWEST)
+    audit, due = measure_promise(answers, kept.moves(agent_id), promise)
     if keeps:
         for each in due:
             kept.keep_move(agent_id, each)
         kept.flush()
-    return _measured(answers, (*moves, *due), promise("")), due
+    return audit, due
 
 
-def _measured(answers: Sequence[SureAnswer], moves: Sequence[Move], promise: float | None) -> Audit:
+def measure_promise(
+    answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: Callable[[str], float | None]
+) -> tuple[Audit, tuple[Move, ...]]:
+    """Return the audit of these answers, and the moves of thresholds that follow from it. Pure.
+
+    Args:
+        answers: What became of recall's answers, the oldest first.
+        moves: The moves of thresholds so far, the oldest first.
+        promise: The error budget of a flow, by its name; empty for that of all others.
+    """
+    sure = [each for each in answers if each.sure]
+    due = tuple(_due(sure, moves, promise))
+    return replace(_measured(sure, (*moves, *due), promise("")), suspected=suspected_flows(answers)), due
+
+
+def suspected_flows(answers: Iterable[RecallAnswer]) -> tuple[str, ...]:
+    """Return the names of flows of which models now differ more often than recall's confidence explains, in order.
+
+    Page's cumulative sum (1954): each answer that was spoken of adds the logarithm of how much likelier it is if the
+    flow means something else now. It never falls below 0, so that a long good time before a drift does not hide it. A
+    flow is suspected from `_SUSPICION` on until the sum is 0 again.
+
+    What came before the first sure answer does not count: there recall may not have learned from a log yet.
+    """
+    scores: defaultdict[str, float] = defaultdict(float)
+    suspected: set[str] = set()
+    has_learned = False
+    for each in answers:
+        has_learned = has_learned or each.sure
+        if each.differs is None or not has_learned:
+            continue
+        doubt = min(max(1 - each.confidence, _LEAST_DOUBT), _DRIFTED)
+        drifted, usual = (_DRIFTED, doubt) if each.differs else (1 - _DRIFTED, 1 - doubt)
+        score = min(max(scores[each.flow] + log(drifted / usual), 0.0), _MOST_SUSPICION)
+        scores[each.flow] = score
+        if score >= _SUSPICION:
+            suspected.add(each.flow)
+        elif score == 0:
+            suspected.discard(each.flow)
+    return tuple(sorted(suspected))
+
+
+def _measured(answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: float | None) -> Audit:
     recent = _since(answers, _last_fit(moves))
     by_flow = _by_flow(recent)
     raised = {each.flow for each in moves if each.flow and _raised(moves, each.flow)}
@@ -133,7 +193,7 @@ def _measured(answers: Sequence[SureAnswer], moves: Sequence[Move], promise: flo
 
 
 def _due(
-    answers: Sequence[SureAnswer], moves: Sequence[Move], promise: Callable[[str], float | None]
+    answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: Callable[[str], float | None]
 ) -> Iterator[Move]:
     """Yield the moves that follow from the answers: of single flows first, then of all others together."""
     raised: set[str] = set()
@@ -150,7 +210,7 @@ def _due(
 
 
 def _move_of(
-    flow: str, answers: Sequence[SureAnswer], moves: Sequence[Move], promise: float | None, *, by_chance: float
+    flow: str, answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: float | None, *, by_chance: float
 ) -> Move | None:
     if promise is None:
         return None
@@ -213,7 +273,7 @@ def _inverse(promise: float) -> float:
     return 1 / promise if promise > 0 else inf
 
 
-def _since(answers: Iterable[SureAnswer], after: int) -> list[SureAnswer]:
+def _since(answers: Iterable[RecallAnswer], after: int) -> list[RecallAnswer]:
     return [each for each in answers if each.n > after]
 
 
@@ -225,14 +285,14 @@ def _last_change(moves: Iterable[Move], flow: str) -> int:
     return max((each.after for each in moves if each.flow == flow and each.kind != "fitted"), default=0)
 
 
-def _by_flow(answers: Iterable[SureAnswer]) -> Mapping[str, list[SureAnswer]]:
-    found: defaultdict[str, list[SureAnswer]] = defaultdict(list)
+def _by_flow(answers: Iterable[RecallAnswer]) -> Mapping[str, list[RecallAnswer]]:
+    found: defaultdict[str, list[RecallAnswer]] = defaultdict(list)
     for each in answers:
         found[each.flow].append(each)
     return found
 
 
-def _tally(flow: str, answers: Iterable[SureAnswer], threshold: float) -> Measured:
+def _tally(flow: str, answers: Iterable[RecallAnswer], threshold: float) -> Measured:
     audited = differed = alone = corrected = 0
     for each in answers:
         if not each.asked:

@@ -32,6 +32,10 @@ TOSS: Final = 0.5
 """Trust up to which a label says nothing, however many say the same."""
 NONE: Final = ""
 """The label of a request that no flow fits."""
+ASK_AGAIN: Final = 0.7
+"""Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
+its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
+own mistakes count as recall's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

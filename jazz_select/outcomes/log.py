@@ -218,6 +218,11 @@ _SURE: Final = """
 SELECT n, id, json_extract(candidates, '$[0]'), json_extract(confidences, '$[0]'), chosen, asked, source_kind
 FROM entries WHERE agent = ? AND sure ORDER BY n DESC LIMIT ?
 """
+_NEARLY_SURE: Final = """
+SELECT n, id, json_extract(candidates, '$[0]'), json_extract(confidences, '$[0]'), chosen, asked, source_kind
+FROM entries WHERE n > (SELECT max(n) FROM entries) - ? AND agent = ? AND asked AND alone AND NOT sure
+    AND json_extract(confidences, '$[0]') >= ? ORDER BY n DESC
+"""
 
 
 def log_path(path: object) -> Path:
@@ -394,36 +399,41 @@ def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SureAnswer:
-    """An entry in which recall was sure enough to decide alone.
+class RecallAnswer:
+    """An entry in which recall had a flow first, and what became of it.
 
     Attributes:
         n: Its place in the log.
         flow: The name of the flow that recall had first.
         confidence: P(it is right).
-        asked: Whether a model was asked all the same.
+        sure: Whether recall was sure enough to decide alone.
+        asked: Whether a model was asked.
         differs: Whether a person, or else the model that was asked, said that something else is right; None if nobody
-            said anything.
+            said anything. Where recall was not sure, further flows beside this one are no difference.
     """
 
     n: int
     flow: str
     confidence: float
+    sure: bool = True
     asked: bool
     differs: bool | None
 
 
-def _sure_answer(row: tuple[Any, ...], said: Sequence[Feedback]) -> SureAnswer:
+def _recall_answer(row: tuple[Any, ...], said: Sequence[Feedback], *, sure: bool) -> RecallAnswer:
     n, _, flow, confidence, chosen, asked, kind = row
     if type(n) is not int or not isinstance(flow, str) or not isinstance(confidence, int | float):
         raise ValueError("an entry in which recall was sure has no first candidate")
     correction = correction_of(said)
-    differs: bool | None = None
+    right: Sequence[str] | None = None
     if correction is not None and correction.source.kind == "person" and correction.right is not None:
-        differs = correction.right != (flow,)
+        right = correction.right
     elif asked and kind == "model":
-        differs = _listed(chosen, str) != (flow,)
-    return SureAnswer(n=n, flow=flow, confidence=float(confidence), asked=bool(asked), differs=differs)
+        right = _listed(chosen, str)
+    differs: bool | None = None
+    if right is not None:
+        differs = tuple(right) != (flow,) if sure else flow not in right
+    return RecallAnswer(n=n, flow=flow, confidence=float(confidence), sure=sure, asked=bool(asked), differs=differs)
 
 
 def _move(row: tuple[Any, ...]) -> Move:
@@ -859,19 +869,29 @@ class OutcomeLog:
             rows = database.execute(f"SELECT {names} FROM moves WHERE agent = ? ORDER BY n", (agent_id,))  # noqa: S608 - our own text
             return tuple(_move(row) for row in rows)
 
-    def sure_answers(self, agent_id: str, *, last: int) -> tuple[SureAnswer, ...]:
-        """Return the last entries in which recall was sure, the oldest first, with what persons and models said.
+    def recall_answers(self, agent_id: str, *, last: int, least: float, among: int) -> tuple[RecallAnswer, ...]:
+        """Return what became of recall's answers, the oldest first.
+
+        Args:
+            agent_id: The agent.
+            last: How many of the entries in which recall was sure, the newest.
+            least: The least confidence of other entries: those that begin a conversation, and of which a model was
+                asked.
+            among: The number of the log's newest entries that these others are looked for in.
 
         Raises:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
         with reading(self.path) as database:
-            rows = database.execute(_SURE, (agent_id, last)).fetchall()
+            sure = database.execute(_SURE, (agent_id, last)).fetchall()
+            others = database.execute(_NEARLY_SURE, (among, agent_id, least)).fetchall()
             persons = "SELECT entry FROM feedback WHERE source_kind = 'person'"
             spoken_of = {entry for (entry,) in database.execute(persons)}
-            said = feedback_in(database, [row[1] for row in rows if row[1] in spoken_of])
-            return tuple(_sure_answer(row, said.get(row[1], ())) for row in reversed(rows))
+            said = feedback_in(database, [row[1] for row in (*sure, *others) if row[1] in spoken_of])
+            answers = [_recall_answer(row, said.get(row[1], ()), sure=True) for row in sure]
+            answers += [_recall_answer(row, said.get(row[1], ()), sure=False) for row in others]
+        return tuple(sorted(answers, key=lambda each: each.n))
 
     def has(self, entry: str) -> bool:
         """Whether there is an entry of this id.

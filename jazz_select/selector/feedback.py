@@ -12,13 +12,14 @@ from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.outcomes.audit import Audit, audit_of, is_audited
 from jazz_select.outcomes.callers import current_caller
+from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.candidates_stage import CandidateSet, Request
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.stage import AuditedEntry
 from jazz_select.text import as_text, in_log, near, nfc
 from jazz_select.threads import in_thread
-from jazz_select.values import Reason, Source
+from jazz_select.values import Candidate, Decision, Reason, Source
 
 _LONGEST = 80
 _MOST_UNMEASURED = 10
@@ -64,17 +65,28 @@ class Outcomes:
             return AuditedEntry(id=entry)
         if self.audit is None:
             await self.measure()
-        raised = 0.0 if self.audit is None else self.audit.threshold(first.flow_name)
-        is_sampled = is_audited(request.query, entry, self._audit_share)
-        return AuditedEntry(id=entry, is_sampled=is_sampled, raised=raised)
+        audit = Audit() if self.audit is None else self.audit
+        return AuditedEntry(
+            id=entry,
+            is_sampled=is_audited(request.query, entry, self._audit_share),
+            is_suspected=first.flow_name in audit.suspected,
+            raised=audit.threshold(first.flow_name),
+        )
 
     async def end(self, result: FlowSelectionResult, *, is_sure: bool) -> None:
-        """Measure the promise again after each audit; less often where all is asked, and models agree."""
+        """Measure the promise again after each audit, and where a model differs from what recall was nearly sure of.
+
+        Where a raised threshold has all asked, and models agree, it is measured less often.
+        """
         decision = result.decision
-        if not is_sure or decision.reason is Reason.CONFIDENT:
+        first = next(iter(decision.candidates), None)
+        if not is_sure:
+            if self.audit is not None and first is not None and _is_surprise(decision, first):
+                await self.measure()
+            return
+        if decision.reason is Reason.CONFIDENT:
             return
         self._unmeasured += 1
-        first = next(iter(decision.candidates), None)
         is_agreed = first is not None and decision.chosen_ids == (first.flow_id,)
         is_closed = first is not None and self.audit is not None and self.audit.threshold(first.flow_name) > 0
         if not (is_agreed and is_closed) or self._unmeasured >= _MOST_UNMEASURED:
@@ -157,3 +169,9 @@ class Outcomes:
                 more = f" (did you mean {', '.join(map(repr, found))}?)" if found else ""
                 raise ConfigError(f"right: there is no flow {said!r}{more}; right=[] says that nothing fits")
         return tuple(dict.fromkeys(names))
+
+
+def _is_surprise(decision: Decision, first: Candidate) -> bool:
+    """Whether something else was chosen than what recall was nearly sure of."""
+    is_nearly_sure = first.confidence is not None and first.confidence >= ASK_AGAIN
+    return is_nearly_sure and first.flow_id not in decision.chosen_ids

@@ -153,7 +153,11 @@ class RecallStage:
             return ""
         if confidence < case.audited.raised:
             return f"{compared}; the audit found the promise broken, and demands {case.audited.raised:.3f}"
-        if case.audited.is_sampled and (case.chat is not None or self.shares_budget):
+        if case.chat is None and not self.shares_budget:
+            return ""
+        if case.audited.is_suspected:
+            return f"{compared}; models differed about this flow of late, so it is asked all the same (audit)"
+        if case.audited.is_sampled:
             return f"{compared}; it is of the share that is asked all the same (audit)"
         return ""
 

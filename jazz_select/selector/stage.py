@@ -124,11 +124,13 @@ class AuditedEntry:
     Attributes:
         id: The entry that it will have in the log.
         is_sampled: Whether it is of the share that a model is asked about even if recall could decide alone.
+        is_suspected: Whether models differed about the first candidate of late, so that one is asked likewise.
         raised: The least confidence that is demanded of the first candidate; 0 if no promise was broken.
     """
 
     id: str = ""
     is_sampled: bool = False
+    is_suspected: bool = False
     raised: float = 0.0
 
 

@@ -21,15 +21,11 @@ import numpy.typing as npt
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
-from jazz_select.outcomes.evidence import LEAST, NONE, TOSS
+from jazz_select.outcomes.evidence import ASK_AGAIN, LEAST, NONE, TOSS
 from jazz_select.ports import Vectors
 from jazz_select.stages import Thresholds
 from jazz_select.travel import value_of
 
-ASK_AGAIN = 0.7
-"""Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
-its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
-own mistakes count as recall's."""
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
 MOST = 3_000

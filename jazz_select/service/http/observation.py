@@ -130,6 +130,7 @@ _OF_AUDIT: Final[Sequence[tuple[str, str, Callable[[Audit], float]]]] = (
         "For how many flows.",
         lambda audit: sum(bool(each.threshold) for each in audit.flows),
     ),
+    ("suspected_flows", "Flows whose every answer is asked, as models differ.", lambda audit: len(audit.suspected)),
 )
 
 

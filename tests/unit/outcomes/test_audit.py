@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,25 @@ def log(tmp_path: Path) -> OutcomeLog:
     return OutcomeLog(tmp_path / "outcomes.db")
 
 
-def kept(log: OutcomeLog, flow: str = "track", chosen: str = "", *, alone: bool = False, sure: float = 0.9) -> str:
-    """Keep an entry in which recall was sure of a flow; a model chose another one, the same, or was not asked."""
+def kept(
+    log: OutcomeLog,
+    flow: str = "track",
+    chosen: str = "",
+    *,
+    alone: bool = False,
+    sure: float = 0.9,
+    is_sure: bool = True,
+    opens: bool = True,
+) -> str:
+    """Keep an entry with a first flow of recall; a model chose another one, the same, or was not asked."""
     decision = Decision(
         tier=Tier.DETERMINISTIC if alone else Tier.GUIDED,
         reason=Reason.CONFIDENT if alone else Reason.LLM,
         candidates=(Candidate(flow_id=flow, flow_name=flow, confidence=sure),),
         attempts=0 if alone else 1,
     )
-    return log.record("text", decision, agent_id="shop", chosen=[chosen or flow], sure=True)
+    chosen_names = (chosen or flow).split()
+    return log.record("text", decision, agent_id="shop", chosen=chosen_names, alone=opens, sure=is_sure)
 
 
 def measured(log: OutcomeLog, promise: float | None = PROMISE) -> tuple[Audit, tuple[Move, ...]]:
@@ -176,6 +187,71 @@ def test_without_a_budget_nothing_is_promised(log: OutcomeLog) -> None:
     assert (audit.promise, due) == (None, ())
     assert "nothing is promised" in str(audit)
     assert "no answer was audited yet" in str(Audit(promise=PROMISE))
+
+
+Answers = Sequence[tuple[float, bool]]
+"""Confidence of recall, and whether the model that was asked differs."""
+
+
+SUSPECTED: dict[str, tuple[Answers, Answers, bool]] = {
+    "nobody differs": ([(0.8, False)] * 9, [(0.95, False)], False),
+    "one differs where recall was less sure": ([(0.94, True)], [], False),
+    "one differs where recall was nearly sure": ([(0.96, True)], [], True),
+    "two differ where it was less sure": ([(0.8, True), (0.8, True)], [], True),
+    "one differs below what counts": ([(0.69, True)] * 9, [], False),
+    "one differs in an audit": ([], [(0.99, True)], True),
+    "one differs, two audits agree": ([(0.96, True)], [(0.99, False)] * 2, False),
+    "many differ, one audit agrees": ([(0.85, True)] * 20, [(0.99, False)], True),
+    "many differ, three audits agree": ([(0.85, True)] * 20, [(0.99, False)] * 3, False),
+    "many agreed before one differs": ([(0.85, False)] * 50, [(0.99, True)], True),
+}
+
+
+@pytest.mark.spec("016.4")
+@pytest.mark.parametrize(("unsure", "audited", "expected"), SUSPECTED.values(), ids=SUSPECTED.keys())
+def test_a_flow_is_suspected_while_models_differ_more_than_confidence_explains(
+    log: OutcomeLog, unsure: Answers, audited: Answers, *, expected: bool
+) -> None:
+    kept(log, "pay")
+    for confidence, differs in unsure:
+        kept(log, chosen="refund" if differs else "", sure=confidence, is_sure=False)
+    for confidence, differs in audited:
+        kept(log, chosen="refund" if differs else "", sure=confidence)
+    audit, due = measured(log)
+    assert audit.suspected == (("track",) if expected else ())
+    assert ("models differ about track" in str(audit)) is expected
+    assert due == (), "a suspicion has answers asked, and moves no threshold"
+    assert measured(OutcomeLog(log.path))[0].suspected == audit.suspected, "another process reads it there"
+
+
+NO_SUSPICION = {
+    "the model names the flow among several": {"chosen": "track refund"},
+    "it goes on a conversation": {"chosen": "refund", "opens": False},
+    "nobody was asked": {"chosen": "refund", "alone": True},
+}
+
+
+@pytest.mark.parametrize("options", NO_SUSPICION.values(), ids=NO_SUSPICION.keys())
+def test_what_says_nothing_of_a_flow_raises_no_suspicion(log: OutcomeLog, options: dict[str, Any]) -> None:
+    kept(log, "pay")
+    for _ in range(5):
+        kept(log, sure=0.9, is_sure=False, **options)
+    assert measured(log)[0].suspected == ()
+
+
+def test_what_came_before_recall_learned_raises_no_suspicion(log: OutcomeLog) -> None:
+    for _ in range(5):
+        kept(log, chosen="refund", sure=0.9, is_sure=False)
+    assert measured(log)[0].suspected == ()
+    kept(log, "pay")
+    assert measured(log)[0].suspected == ()
+    kept(log, chosen="refund", sure=0.97, is_sure=False)
+    assert measured(log)[0].suspected == ("track",)
+
+
+def test_a_person_who_corrects_what_was_decided_alone_raises_suspicion(log: OutcomeLog) -> None:
+    log.correct(kept(log, alone=True, sure=0.99), ["refund"], source=ADA)
+    assert measured(log)[0].suspected == ("track",)
 
 
 def test_an_audit_travels_as_data(log: OutcomeLog) -> None:

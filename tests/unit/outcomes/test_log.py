@@ -633,7 +633,7 @@ def test_a_row_that_an_audit_cannot_read_is_an_error_of_the_log(path: Path, sql:
     with OutcomeLog(path) as log:
         log.record("r", DECIDED, agent_id="shop", chosen=["refund"], sure=True)
         log.keep_move("shop", Move(at=1.0, kind="raised", flow="refund", threshold=0.9, promise=0.01))
-        reads = log.moves if "UPDATE moves" in sql else partial(log.sure_answers, last=9)
+        reads = log.moves if "UPDATE moves" in sql else partial(log.recall_answers, last=9, least=0.0, among=9)
         assert len(reads("shop")) == 1
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute(sql)

@@ -144,6 +144,45 @@ async def test_drift_closes_the_threshold_and_evidence_opens_it(log: OutcomeLog)
     assert (await other.select("money back")).decision.reason is Reason.CONFIDENT
 
 
+class Varying(Taught):
+    """Recall that is sure of some requests, and not of those that say "maybe"."""
+
+    def __init__(self) -> None:
+        super().__init__(0.98)
+        self.unsure = Taught(0.79)
+
+    async def recall(self, query: str, *args: Any, **options: Any) -> RecallResult:
+        if "maybe" in query:
+            return await self.unsure.recall(query, *args, **options)
+        return await super().recall(query, *args, **options)
+
+
+@pytest.mark.spec("016.4")
+async def test_a_flow_that_models_differ_about_is_asked_until_they_agree(log: OutcomeLog) -> None:
+    meaning = [REFUND]
+
+    async def model(_: Any) -> Reply:
+        return Reply(text=says(*meaning))
+
+    asks = selector(Varying(), model, log, share=0.01)
+    alone = [await asks.select(f"money back {number}") for number in range(5)]
+    assert Reason.CONFIDENT in {each.decision.reason for each in alone}, "one in a hundred is audited"
+    meaning[:] = [CANCEL]
+    for number in range(3):
+        await asks.select(f"money back, maybe {number}")
+    assert asks.audit is not None
+    assert asks.audit.suspected == ("refund_order",)
+    meaning[:] = [REFUND]
+    asked = await asks.select("money back")
+    assert asked.decision.reason is Reason.LLM
+    assert "models differed about this flow of late" in asked.decision.stages[0].why
+    for number in range(3):
+        await asks.select(f"money back again {number}")
+    assert asks.audit.suspected == ()
+    alone = [await asks.select(f"money back at last {number}") for number in range(5)]
+    assert Reason.CONFIDENT in {each.decision.reason for each in alone}
+
+
 @pytest.mark.spec("016.4")
 async def test_persons_who_correct_what_was_decided_alone_close_it_at_once(log: OutcomeLog) -> None:
     asks = selector(Taught(), ScriptedModel(says(REFUND)), log, share=0.01)

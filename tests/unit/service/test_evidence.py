@@ -47,6 +47,7 @@ async def test_a_service_learns_from_its_log_and_not_from_one_client(tmp_path: P
             assert 'jazz_select_audit_promise{agent="shop"} 0.01' in text
             assert 'jazz_select_audit_threshold{agent="shop"} 0.0' in text
             assert 'jazz_select_audit_raised_flows{agent="shop"} 0.0' in text
+            assert 'jazz_select_audit_suspected_flows{agent="shop"} 0.0' in text
 
 
 def test_agents_name_the_log_that_they_learn_from(tmp_path: Path) -> None:
