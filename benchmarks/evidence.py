@@ -2,11 +2,12 @@
 
 A catalogue with five examples a flow is asked the training requests that no flow has as an example, one after the
 other. A simulated model chooses, and errs where recall's margin is small; what recall is sure enough of is decided
-without it, but for an audit. The log is learned from again and again, and after so many requests the test requests,
-which nobody learned from, are asked: how many would be decided alone, and how many of those wrongly.
+without it, but for the audit, which is the package's own. The log is learned from again and again, and after so many
+requests the test requests, which nobody learned from, are asked: how many would be decided alone, and how many of those
+wrongly.
 
 `--only poisoned`: clients who lie in concert. `--only drifted`: a flow whose requests mean another one from the
-thousandth on.
+thousandth on; `--only by-chance`: the same with an audit that suspects nothing.
 """
 
 import asyncio
@@ -43,8 +44,12 @@ from benchmarks.options import (
 )
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import indexable
-from jazz_select.memory.fit.evidence import ASK_AGAIN, EvidenceModel, Observations, fit_evidence
+from jazz_select.memory.fit.evidence import EvidenceModel, Observations, fit_evidence
+from jazz_select.outcomes.audit import Audit, measure_promise
+from jazz_select.outcomes.evidence import ASK_AGAIN
+from jazz_select.outcomes.log import RecallAnswer
 from jazz_select.ports import Embedder
+from jazz_select.stages import Move
 from jazz_select.values import RecallResult
 
 DATASETS = ("clinc150-5", "banking77-5")
@@ -199,10 +204,16 @@ class Log:
     labels: list[str] = field(default_factory=list[str])
     trust: list[float] = field(default_factory=list[float])
     led: list[str] = field(default_factory=list[str])
+    sure: list[bool] = field(default_factory=list[bool])
     alone: list[bool] = field(default_factory=list[bool])
     model: EvidenceModel | None = None
     limit: float = 1.0
     took_s: float = 0.0
+    answers: list[RecallAnswer] = field(default_factory=list[RecallAnswer])
+    moves: list[Move] = field(default_factory=list[Move])
+    audit: Audit = field(default_factory=Audit)
+    suspects: bool = True
+    """Whether the audit has every answer of a suspected flow asked."""
 
     def led_by(self, asked: Asked, place: int) -> tuple[str, float]:
         """Where recall leads a request now, and how surely."""
@@ -214,15 +225,36 @@ class Log:
         stream = self.scene.stream
         for place in range(len(self.labels), until):
             led, sure = self.led_by(stream, place)
-            is_audited = dice.random() < AUDIT
-            alone = self.model is not None and sure >= self.limit
+            is_suspected = self.suspects and led in self.audit.suspected
+            is_audited = dice.random() < AUDIT or is_suspected or sure < self.audit.threshold(led)
+            is_sure = self.model is not None and sure >= self.limit
             label, trust = teacher.first[place], accuracy
             if label != led and sure >= ASK_AGAIN:
                 label, trust = teacher.again[place], (1 + accuracy) / 2
+            alone = is_sure and not is_audited
             self.labels.append(label)
-            self.trust.append(0.0 if alone and not is_audited else trust)
+            self.trust.append(0.0 if alone else trust)
             self.led.append(led)
+            self.sure.append(is_sure)
             self.alone.append(alone)
+            if self.model is not None and (is_sure or sure >= ASK_AGAIN):
+                self._keep_answer(led, sure, is_sure=is_sure, differs=None if alone else label != led)
+
+    def _keep_answer(self, led: str, confidence: float, *, is_sure: bool, differs: bool | None) -> None:
+        """Keep what became of recall's answer, and measure the promise where a selector does."""
+        answer = RecallAnswer(
+            n=len(self.labels),
+            flow=led,
+            confidence=confidence,
+            sure=is_sure,
+            asked=differs is not None,
+            differs=differs,
+        )
+        self.answers.append(answer)
+        if differs is None or not (is_sure or differs):
+            return
+        self.audit, due = measure_promise(self.answers, self.moves, lambda _: MAX_ERROR)
+        self.moves += [replace(move, after=len(self.labels)) for move in due]
 
     def learn(self) -> None:
         """Fit what was said."""
@@ -238,6 +270,10 @@ class Log:
         self.model = fit_evidence(self.scene.examples, self.scene.labels, seen, recalled=stream.recalled[:count])
         self.took_s = process_time() - began
         self.limit = 1.0 if self.model is None else self.model.thresholds.threshold(MAX_ERROR)
+        fitted = Move(
+            at=0.0, kind="fitted", threshold=self.limit, promise=MAX_ERROR, requests=count, why="a sync", after=count
+        )
+        self.moves.append(fitted)
 
     def judged(self, teacher: Teacher) -> dict[str, float]:
         """What recall does with the test requests."""
@@ -245,7 +281,11 @@ class Log:
         led = [self.led_by(test, place) for place in range(len(test.texts))]
         right = [flow == own for (flow, _), own in zip(led, test.right, strict=True)]
         sure = [each for _, each in led]
-        alone = [place for place, each in enumerate(sure) if each >= self.limit] if self.model else []
+        alone = [
+            place
+            for place, (flow, each) in enumerate(led)
+            if self.model is not None and each >= max(self.limit, self.audit.threshold(flow))
+        ]
         differs = [led[place][0] not in {teacher.first[place], teacher.again[place]} for place in alone]
         return {
             "R@1": mean([float(each) for each in right]),
@@ -254,6 +294,7 @@ class Log:
             "differs": mean([float(each) for each in differs]) if alone else 0.0,
             "best": best_share(sure, right, MAX_ERROR),
             "asked": 1 - mean([float(each) for each in self.alone]) if self.alone else 1.0,
+            "audited": 1 - sum(self.alone) / sum(self.sure) if any(self.sure) else 0.0,
             "threshold": self.limit,
             "fit s": self.took_s,
         }
@@ -308,7 +349,7 @@ def poisoned(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
     return found
 
 
-def drifted(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
+def drifted(drawn: Scene, accuracy: float, seed: int, most: int, *, suspects: bool = True) -> Numbers:
     """From the thousandth request on the most frequent flow means another; numbers are by how many came after that."""
     stream = drawn.stream
     count = min(most, 2_000, len(stream.texts))
@@ -316,9 +357,10 @@ def drifted(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
     other = random.Random(seed).choice([flow for flow in drawn.flows if flow != changed])
     right = [other if flow == changed and at >= DRIFT else flow for at, flow in enumerate(stream.right)]
     drawn = replace(drawn, stream=replace(stream, right=right))
-    teacher, log, dice = Teacher.of(drawn.stream, drawn.flows, accuracy, seed), Log(drawn), random.Random(seed)
+    teacher, dice = Teacher.of(drawn.stream, drawn.flows, accuracy, seed), random.Random(seed)
+    log = Log(drawn, suspects=suspects)
     found: Numbers = {}
-    wrong = 0
+    asked_for = wrong = 0
     for until in sorted({*(each for each in LEARNED_AFTER if each < DRIFT), *range(DRIFT, count + 1, 125)}):
         start = len(log.labels)
         log.go_on(until, teacher, accuracy, dice)
@@ -326,15 +368,27 @@ def drifted(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
         block = range(max(start, DRIFT), until)
         own = [at for at in block if stream.right[at] == changed]
         wrong += sum(log.alone[at] and log.led[at] != right[at] for at in own)
+        asked_for += len(own)
         if until > DRIFT:
-            found[until - DRIFT] = {"of it": float(len(own)), "wrong alone, in all": float(wrong)}
+            found[until - DRIFT] = {
+                "of it, in all": float(asked_for),
+                "wrong alone, in all": float(wrong),
+                "raised": float(log.audit.threshold(changed) > 0),
+                "audited": 1 - sum(log.alone) / sum(log.sure) if any(log.sure) else 0.0,
+            }
     return found
+
+
+def drifted_by_chance(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
+    """The same where answers are audited by chance alone."""
+    return drifted(drawn, accuracy, seed, most, suspects=False)
 
 
 QUESTIONS: Mapping[str, Callable[[Scene, float, int, int], Numbers]] = {
     "learned": learned,
     "poisoned": poisoned,
     "drifted": drifted,
+    "by-chance": drifted_by_chance,
 }
 
 

@@ -125,13 +125,42 @@ _COUNTED = ("lies", "probes", "moved", "moved alone")
 
 def drifted_table(found: Sequence[rows.Row]) -> str:
     """Wrong answers given alone after a flow began to mean another one; averaged over seeds."""
-    header = ("data set", "flows", "embedder", "requests since", "wrong alone so far, mean and each seed")
+    header = (
+        "data set",
+        "flows",
+        "embedder",
+        "audit",
+        "requests since",
+        "for the flow",
+        "of these wrong alone, mean and each seed",
+        "of all sure answers asked",
+        "threshold raised for the flow",
+    )
     body: list[tuple[str, ...]] = []
-    for (dataset, flows, embedder, after), runs in by(_of(found, "drifted"), "dataset", "flows", "embedder", "after"):
+    fields = ("dataset", "flows", "embedder", "question", "after")
+    drifted = [row for row in found if row["question"] in _AUDITS and row["after"] in _DRIFTED_SINCE]
+    for (dataset, flows, embedder, question, after), runs in by(drifted, *fields):
         wrong = [row["numbers"]["wrong alone, in all"] for row in sorted(runs, key=lambda row: row["seed"])]
         each = " ".join(f"{count:.0f}" for count in wrong)
-        body.append((dataset, flows, embedder, f"{int(after):,}", f"{mean(wrong):.1f} ({each})"))
-    return markdown(header, body, words=(0, 2))
+        raised = sum(row["numbers"]["raised"] for row in runs)
+        body.append(
+            (
+                dataset,
+                flows,
+                embedder,
+                _AUDITS[question],
+                f"{int(after):,}",
+                f"{mean_of(runs, 'numbers', 'of it, in all'):.1f}",
+                f"{mean(wrong):.1f} ({each})",
+                percent(mean_of(runs, "numbers", "audited")),
+                f"{raised:.0f} of {len(runs)}",
+            )
+        )
+    return markdown(header, body, words=(0, 2, 3))
+
+
+_AUDITS: Mapping[str, str] = {"by-chance": "by chance alone", "drifted": "with suspicion"}
+_DRIFTED_SINCE = (125, 250, 500, 1_000)
 
 
 def _of(found: Sequence[rows.Row], question: str) -> list[rows.Row]:
