@@ -7,12 +7,13 @@ requests the test requests, which nobody learned from, are asked: how many would
 wrongly.
 
 `--only poisoned`: clients who lie in concert. `--only drifted`: a flow whose requests mean another one from the
-thousandth on; `--only by-chance`: the same with an audit that suspects nothing.
+thousandth on; `--only by-chance`: the same with an audit that takes its share by chance alone.
 """
 
 import asyncio
 import random
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -45,7 +46,7 @@ from benchmarks.options import (
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import indexable
 from jazz_select.memory.fit.evidence import EvidenceModel, Observations, fit_evidence
-from jazz_select.outcomes.audit import Audit, measure_promise
+from jazz_select.outcomes.audit import Audit, chance_share, is_overdue, measure_promise
 from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.log import RecallAnswer
 from jazz_select.ports import Embedder
@@ -212,8 +213,9 @@ class Log:
     answers: list[RecallAnswer] = field(default_factory=list[RecallAnswer])
     moves: list[Move] = field(default_factory=list[Move])
     audit: Audit = field(default_factory=Audit)
-    suspects: bool = True
-    """Whether the audit has every answer of a suspected flow asked."""
+    silent: Counter[str] = field(default_factory=Counter[str])
+    by_chance: bool = False
+    """Whether the audit takes its share by chance alone, and suspects no flow."""
 
     def led_by(self, asked: Asked, place: int) -> tuple[str, float]:
         """Where recall leads a request now, and how surely."""
@@ -225,8 +227,9 @@ class Log:
         stream = self.scene.stream
         for place in range(len(self.labels), until):
             led, sure = self.led_by(stream, place)
-            is_suspected = self.suspects and led in self.audit.suspected
-            is_audited = dice.random() < AUDIT or is_suspected or sure < self.audit.threshold(led)
+            draw = dice.random()
+            is_audited = draw < AUDIT if self.by_chance else self._is_audited(led, draw)
+            is_audited = is_audited or sure < self.audit.threshold(led)
             is_sure = self.model is not None and sure >= self.limit
             label, trust = teacher.first[place], accuracy
             if label != led and sure >= ASK_AGAIN:
@@ -240,6 +243,11 @@ class Log:
             if self.model is not None and (is_sure or sure >= ASK_AGAIN):
                 self._keep_answer(led, sure, is_sure=is_sure, differs=None if alone else label != led)
 
+    def _is_audited(self, flow: str, draw: float) -> bool:
+        """Whether a sure answer with this flow is asked all the same."""
+        is_due = is_overdue(self.silent[flow], AUDIT)
+        return is_due or flow in self.audit.suspected or draw < chance_share(AUDIT)
+
     def _keep_answer(self, led: str, confidence: float, *, is_sure: bool, differs: bool | None) -> None:
         """Keep what became of recall's answer, and measure the promise where a selector does."""
         answer = RecallAnswer(
@@ -251,6 +259,7 @@ class Log:
             differs=differs,
         )
         self.answers.append(answer)
+        self.silent[led] = self.silent[led] + 1 if differs is None else 0
         if differs is None or not (is_sure or differs):
             return
         self.audit, due = measure_promise(self.answers, self.moves, lambda _: MAX_ERROR)
@@ -349,7 +358,7 @@ def poisoned(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
     return found
 
 
-def drifted(drawn: Scene, accuracy: float, seed: int, most: int, *, suspects: bool = True) -> Numbers:
+def drifted(drawn: Scene, accuracy: float, seed: int, most: int, *, by_chance: bool = False) -> Numbers:
     """From the thousandth request on the most frequent flow means another; numbers are by how many came after that."""
     stream = drawn.stream
     count = min(most, 2_000, len(stream.texts))
@@ -358,7 +367,7 @@ def drifted(drawn: Scene, accuracy: float, seed: int, most: int, *, suspects: bo
     right = [other if flow == changed and at >= DRIFT else flow for at, flow in enumerate(stream.right)]
     drawn = replace(drawn, stream=replace(stream, right=right))
     teacher, dice = Teacher.of(drawn.stream, drawn.flows, accuracy, seed), random.Random(seed)
-    log = Log(drawn, suspects=suspects)
+    log = Log(drawn, by_chance=by_chance)
     found: Numbers = {}
     asked_for = wrong = 0
     for until in sorted({*(each for each in LEARNED_AFTER if each < DRIFT), *range(DRIFT, count + 1, 125)}):
@@ -381,7 +390,7 @@ def drifted(drawn: Scene, accuracy: float, seed: int, most: int, *, suspects: bo
 
 def drifted_by_chance(drawn: Scene, accuracy: float, seed: int, most: int) -> Numbers:
     """The same where answers are audited by chance alone."""
-    return drifted(drawn, accuracy, seed, most, suspects=False)
+    return drifted(drawn, accuracy, seed, most, by_chance=True)
 
 
 QUESTIONS: Mapping[str, Callable[[Scene, float, int, int], Numbers]] = {

@@ -159,7 +159,7 @@ def drifted_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 2, 3))
 
 
-_AUDITS: Mapping[str, str] = {"by-chance": "by chance alone", "drifted": "with suspicion"}
+_AUDITS: Mapping[str, str] = {"by-chance": "by chance alone", "drifted": "by flow, with suspicion"}
 _DRIFTED_SINCE = (125, 250, 500, 1_000)
 
 

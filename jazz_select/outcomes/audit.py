@@ -1,16 +1,18 @@
 """The audit: a share of what recall could decide alone is asked all the same, and a broken promise raises a threshold.
 
-Which answers are asked is left to chance, but for suspected flows: where models differ from recall more often than its
-confidence explains, also about requests that it was not sure of, every answer is asked until they agree again.
+Half of the share is left to chance. The other half is for flows of which recall decides one request after the other:
+the drift of a flow that nobody is asked about is noticed by nobody. Of suspected flows every answer is asked: where
+models differ from recall more often than its confidence explains, also about requests that it was not sure of, until
+they agree again.
 
 The promise is an error budget: of the answers given without a model, at most `max_error` differ from what the model,
 asked, would have chosen; persons' words count as the truth. All processes that share a log measure together, since
 nothing but the log is counted.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import exp, fsum, inf, lgamma, log, log1p
 from time import time
@@ -18,7 +20,7 @@ from typing import Final
 
 from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.log import OutcomeLog, RecallAnswer
-from jazz_select.stages import Move
+from jazz_select.stages import LEAST_AUDITED, Move
 from jazz_select.travel import JsonData
 
 _LAST: Final = 20_000
@@ -47,6 +49,16 @@ def is_audited(request: str, entry: str, share: float) -> bool:
     """Whether a request is of the share that is asked all the same: by a hash with its entry, which nobody foresees."""
     digest = sha256(f"{request}\x1f{entry}".encode(errors="replace")).digest()
     return int.from_bytes(digest[:8], "big") < share * (1 << 64)
+
+
+def chance_share(share: float) -> float:
+    """Return the part of the audited share that is left to chance: half of it, and no less than one in a hundred."""
+    return min(share, max(share / 2, LEAST_AUDITED))
+
+
+def is_overdue(silent: int, share: float) -> bool:
+    """Whether the next answer with a flow is to be asked, after so many in a row that were given without a model."""
+    return silent + 1 >= 1 / (2 * share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +97,7 @@ class Audit(JsonData):
         flows: Likewise of each flow whose threshold was raised or of whose answers some differed, the worst first.
         moves: When which threshold moved, and why, the oldest first.
         suspected: Names of flows whose every answer is asked now, since models differed from recall of late.
+        silent: How many answers with a flow were given without a model since one was last asked; without the zeros.
     """
 
     promise: float | None = None
@@ -92,6 +105,7 @@ class Audit(JsonData):
     flows: tuple[Measured, ...] = ()
     moves: tuple[Move, ...] = ()
     suspected: tuple[str, ...] = ()
+    silent: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def threshold(self, flow: str) -> float:
         """Return the least confidence for an answer with this flow; 0 where nothing was raised."""
@@ -148,7 +162,15 @@ def measure_promise(
     """
     sure = [each for each in answers if each.sure]
     due = tuple(_due(sure, moves, promise))
-    return replace(_measured(sure, (*moves, *due), promise("")), suspected=suspected_flows(answers)), due
+    audit = _measured(sure, (*moves, *due), promise(""))
+    return replace(audit, suspected=suspected_flows(answers), silent=_silent(answers)), due
+
+
+def _silent(answers: Iterable[RecallAnswer]) -> dict[str, int]:
+    counts = Counter[str]()
+    for each in answers:
+        counts[each.flow] = 0 if each.asked else counts[each.flow] + 1
+    return {flow: count for flow, count in counts.items() if count}
 
 
 def suspected_flows(answers: Iterable[RecallAnswer]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Records a selector's selections and feedback on them in a log of outcomes."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Annotated
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.outcomes.audit import Audit, audit_of, is_audited
+from jazz_select.outcomes.audit import Audit, audit_of, chance_share, is_audited, is_overdue
 from jazz_select.outcomes.callers import current_caller
 from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.log import OutcomeLog
@@ -50,6 +51,8 @@ class Outcomes:
         self._registry = registry
         self._promise, self._audit_share = promise, audit_share
         self._unmeasured = 0
+        self._silent = Counter[str]()
+        """Answers with a flow since one was last asked: those in the log when it was measured, and its own since."""
         self.audit: Audit | None = None
         """What was measured of the promise; None before recall was first taught by a log."""
 
@@ -66,9 +69,12 @@ class Outcomes:
         if self.audit is None:
             await self.measure()
         audit = Audit() if self.audit is None else self.audit
+        is_due = _is_nearly_sure(first) and is_overdue(self._silent[first.flow_name], self._audit_share)
+        if is_due:
+            self._silent[first.flow_name] = 0  # at once: of requests that come together, one is enough
         return AuditedEntry(
             id=entry,
-            is_sampled=is_audited(request.query, entry, self._audit_share),
+            is_sampled=is_due or is_audited(request.query, entry, chance_share(self._audit_share)),
             is_suspected=first.flow_name in audit.suspected,
             raised=audit.threshold(first.flow_name),
         )
@@ -80,6 +86,9 @@ class Outcomes:
         """
         decision = result.decision
         first = next(iter(decision.candidates), None)
+        if first is not None and _is_nearly_sure(first):
+            is_alone = is_sure and decision.reason is Reason.CONFIDENT
+            self._silent[first.flow_name] = self._silent[first.flow_name] + 1 if is_alone else 0
         if not is_sure:
             if self.audit is not None and first is not None and _is_surprise(decision, first):
                 await self.measure()
@@ -102,6 +111,7 @@ class Outcomes:
         except OutcomeLogError as error:
             _log.warning("error=<%s> | the promise could not be measured", in_log(error))
             return
+        self._silent = Counter(self.audit.silent)
         for each in due:
             of = f"for {each.flow}" if each.flow else "for all flows"
             _log.warning("agent=<%s> | threshold %s %s: %s", self._agent_id, each.kind, in_log(of), in_log(each.why))
@@ -173,5 +183,8 @@ class Outcomes:
 
 def _is_surprise(decision: Decision, first: Candidate) -> bool:
     """Whether something else was chosen than what recall was nearly sure of."""
-    is_nearly_sure = first.confidence is not None and first.confidence >= ASK_AGAIN
-    return is_nearly_sure and first.flow_id not in decision.chosen_ids
+    return _is_nearly_sure(first) and first.flow_id not in decision.chosen_ids
+
+
+def _is_nearly_sure(first: Candidate) -> bool:
+    return first.confidence is not None and first.confidence >= ASK_AGAIN

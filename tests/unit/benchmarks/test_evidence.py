@@ -52,10 +52,10 @@ def test_it_errs_where_the_margin_of_recall_is_small(scene: Scene) -> None:
     assert sum(is_wrong[:150]) > 2 * sum(is_wrong[-150:]) > 0
 
 
-def test_suspicion_ends_wrong_answers_sooner_than_chance(scene: Scene) -> None:
-    by_chance, with_suspicion = (each(scene, 0.95, 3, 1_500)[500] for each in (drifted_by_chance, drifted))
-    assert by_chance["of it, in all"] == with_suspicion["of it, in all"] > 100
-    assert with_suspicion["wrong alone, in all"] < by_chance["wrong alone, in all"]
+def test_an_audit_by_flow_with_suspicion_ends_wrong_answers_sooner_than_chance(scene: Scene) -> None:
+    by_chance, by_flow = (each(scene, 0.95, 3, 1_500)[500] for each in (drifted_by_chance, drifted))
+    assert by_chance["of it, in all"] == by_flow["of it, in all"] > 100
+    assert by_flow["wrong alone, in all"] < by_chance["wrong alone, in all"]
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_tables_average_seeds_and_show_each() -> None:
     numbers = {"of it, in all": 20.0, "wrong alone, in all": 3.0, "raised": 1.0, "audited": 0.03}
     drift = {"question": "drifted", "after": 500}
     found += [row(**drift, numbers=numbers), row(**drift, seed=2, numbers=numbers | {"raised": 0.0})]
-    assert "| with suspicion | 500 | 20.0 | 3.0 (3 3) | 3.0 | 1 of 2 |" in drifted_table(found)
+    assert "| by flow, with suspicion | 500 | 20.0 | 3.0 (3 3) | 3.0 | 1 of 2 |" in drifted_table(found)
 
 
 def test_the_picture_has_a_panel_for_each_catalogue(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.outcomes import OutcomeLog, Source
-from jazz_select.outcomes.audit import Audit, audit_of, is_audited
+from jazz_select.outcomes.audit import Audit, audit_of, chance_share, is_audited, is_overdue
 from jazz_select.stages import Move
 from jazz_select.values import Candidate, Decision, Reason, Tier
 
@@ -54,6 +54,31 @@ def test_the_share_is_exact_and_decided_by_request_and_entry() -> None:
     assert taken[0.01] < taken[0.02]
     assert {each for each in entries if is_audited("where is it", each, 0.02)} == taken[0.02], "the same again"
     assert {each for each in entries if is_audited("refund me", each, 0.02)} != taken[0.02], "the request matters"
+
+
+@pytest.mark.spec("016.4")
+@pytest.mark.parametrize(
+    ("share", "by_chance", "in_a_row"),
+    [(1.0, 0.5, 1), (0.1, 0.05, 5), (0.02, 0.01, 25), (0.01, 0.01, 50)],
+    ids=["all", "one in ten", "the usual share", "the least"],
+)
+def test_half_of_the_share_is_by_chance_and_half_by_flow(share: float, by_chance: float, in_a_row: int) -> None:
+    assert chance_share(share) == by_chance
+    assert next(count for count in range(1, 100) if is_overdue(count - 1, share)) == in_a_row
+
+
+@pytest.mark.spec("016.4")
+def test_answers_without_a_model_are_counted_by_flow_until_one_is_asked(log: OutcomeLog) -> None:
+    for flow, count in (("track", 3), ("pay", 5), ("refund", 2)):
+        for _ in range(count):
+            kept(log, flow, alone=True)
+    kept(log, "pay")
+    kept(log, "refund", sure=0.8, is_sure=False)
+    kept(log, "track", sure=0.6, is_sure=False)
+    kept(log, "pay", alone=True)
+    audit, _ = measured(log)
+    assert audit.silent == {"track": 3, "pay": 1}
+    assert Audit.from_dict(audit.to_dict()) == audit
 
 
 @dataclass(frozen=True)

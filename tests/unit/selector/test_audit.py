@@ -1,5 +1,6 @@
 """The audit within a selection: who is asked all the same, asked once more, and what a broken promise changes."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,45 @@ async def test_what_was_learned_says_how_sure_is_sure_enough(sure: float, reason
 
 
 @pytest.mark.spec("016.4")
-async def test_exactly_the_hashed_share_is_asked_all_the_same(log: OutcomeLog) -> None:
+async def test_half_of_the_share_is_asked_by_hash_and_half_by_flow(log: OutcomeLog) -> None:
     model = ScriptedModel(*[says(REFUND)] * 300)
-    asks = selector(Taught(), model, log, share=0.1)
+    asks = selector(Taught(), model, log, share=0.04)
     entries = [(text := f"money back {number}", (await asks.select(text)).logged) for number in range(200)]
     kept = {each.id: each for each in log.read()}
-    expected = {entry for text, entry in entries if is_audited(text, entry, 0.1)}
+    expected, silent = set[str](), 0
+    for text, entry in entries:
+        silent += 1
+        if is_audited(text, entry, 0.02) or silent == 13:
+            expected.add(entry)
+            silent = 0
     assert {entry for entry, each in kept.items() if each.asked} == expected
     assert all(each.sure for each in kept.values())
-    assert 5 < len(expected) < 40
+    assert 200 // 13 <= len(expected) < 50
     assert len(model.calls) == len(expected)
+
+
+@pytest.mark.spec("016.4")
+async def test_another_process_goes_on_with_the_count_of_a_flow(log: OutcomeLog) -> None:
+    first, second = (selector(Taught(), ScriptedModel(*[says(REFUND)] * 30), log, share=0.01) for _ in range(2))
+    for number in range(30):
+        await first.select(f"money back {number}")
+    asked = [each.asked for each in log.read()]
+    in_a_row = next((place for place, each in enumerate(reversed(asked)) if each), len(asked))
+    await second.select("money back at once")
+    assert second.audit is not None
+    assert second.audit.silent.get("refund_order", 0) == in_a_row
+    for _ in range(50 - in_a_row):
+        await second.select("money back")
+    assert any(each.asked for each in [*log.read()][-51:]), "the fiftieth in a row is asked"
+
+
+async def test_of_requests_that_come_together_one_is_audited_by_flow(log: OutcomeLog) -> None:
+    asks = selector(Taught(), ScriptedModel(*[says(REFUND)] * 30), log, share=0.04)
+    for number in range(12):
+        await asks.select(f"money back {number}")
+    before = sum(each.asked for each in log.read())
+    await asyncio.gather(*[asks.select(f"at once {number}") for number in range(5)])
+    assert sum(each.asked for each in log.read()) - before < 5
 
 
 @pytest.mark.spec("016.4")
