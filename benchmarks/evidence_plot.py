@@ -19,7 +19,7 @@ from benchmarks.tables import by, mean_of
 PLOT = Path(__file__).parent / "plots" / "evidence.svg"
 _ACROSS = 4
 _PANEL_WIDTH, _PANEL_HEIGHT = 280, 300
-_LEFT, _TOP, _RIGHT = 44, 30, 14
+_LEFT, _TOP, _RIGHT = 44, 30, 20
 _SHARE_HEIGHT, _GAP, _WRONG_HEIGHT = 150, 26, 44
 _LEGEND_HEIGHT = 20
 _COLOURS = ("#1d4ed8", "#b45309", "#15803d", "#7e22ce")
