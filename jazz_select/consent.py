@@ -169,6 +169,20 @@ def is_courtesy(message: str) -> bool:
     return bool(said) and all(_kind_of(each, NOTHING_ASKED) == "courtesy" for each in said)
 
 
+def is_every(message: str) -> bool:
+    """Whether a message says that all of several things are meant: "both of them, please"."""
+    if len(message) > LONGEST_READ:
+        return False
+    table = phrases()
+    words = _SPOKEN.findall(_folded(message))
+    polite = table["courtesy"] | table["yes"]
+    while words and words[0] in polite:
+        words.pop(0)
+    while words and words[-1] in polite:
+        words.pop()
+    return " ".join(words) in table["every"]
+
+
 def is_denied(message: str, names: Sequence[str]) -> bool:
     """Whether a message says that something is not to be done, for a reader that cannot understand it.
 

@@ -12,6 +12,7 @@ from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCalled, tell
 from jazz_select.agent.conversation import Conversation, normalized_message
+from jazz_select.agent.decide import decide
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -24,6 +25,8 @@ from jazz_select.agent.part_checks import (
     resolve_facts,
     unusable_checks,
 )
+from jazz_select.agent.reading.message_reader import MessageReader
+from jazz_select.agent.run import ActionRunner, pending_of_top
 from jazz_select.agent.turn import (
     TurnInput,
     TurnRequest,
@@ -34,7 +37,6 @@ from jazz_select.agent.turn import (
     listening,
     tell_of_step,
 )
-from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
@@ -197,7 +199,8 @@ class Agent:
             handover_after=handover_after,
         )
         speaks = "" if chat is None else prompt.system
-        self._selecting = TurnSelector(running=self._running, model=chat, speaks=speaks)
+        self._reader = MessageReader(running=self._running, model=chat, speaks=speaks)
+        self._runner = ActionRunner(running=self._running)
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -379,14 +382,39 @@ class Agent:
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
     async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[TurnWork]:
-        """Select flows for the message, or for a part that a model at work on a flow handed back."""
-        selecting = self._selecting
-        selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
+        """Read the message, or a part that a model at work on a flow handed back, decide, and carry it out."""
+        if isinstance(given, TurnWork):
+            state = TurnWork(
+                request=replace(given.request, message=given.handed_back),
+                stack=given.stack,
+                runs=given.runs,
+                chain=given.chain,
+                calls=given.calls,
+                called=given.called,
+                notes=given.notes,
+            )
+            reading = await self._reader.read_part(state)
+        else:
+            state = self._begun(given)
+            reading = await self._reader.read(state)
+        actions = decide(state, reading, self._reader.able)
+        selected = await self._runner.carry_out(state, reading, actions)
+        if isinstance(given, TurnWork):
+            selected = replace(selected, request=given.request)
         spent = spent_budget()
         if spent is not None:
             spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
+
+    def _begun(self, request: TurnRequest) -> TurnWork:
+        """Return the state of a turn before its message is read: the open flows that are live, and what waits."""
+        stack = request.stack
+        gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
+        left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
+        reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
+        pending = pending_of_top(request.conversation.pending, left.top)
+        return TurnWork(request=request, stack=left, pending=pending, reason=reason)
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:

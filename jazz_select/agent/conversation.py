@@ -224,6 +224,7 @@ class OpenFlow(_Frozen):
         parts: Progress by path (`part_paths`): "0" is the flow itself. That of a removed part stays recorded.
         request: The message for which it was chosen.
         turn: The turn of that message.
+        nth: Which of the wishes of that message for the same flow it is, from 0.
         pending: The call that a parked flow needs a yes for; asked again when the flow resumes.
         choices: For an ambiguous input, the candidate values.
         logged: Id of its selection in the log of outcomes, if there is one.
@@ -243,12 +244,18 @@ class OpenFlow(_Frozen):
     taken: tuple[str, ...] = ()
     request: str = ""
     turn: int = 0
+    nth: int = Field(default=0, ge=0)
     pending: PendingCall | None = None
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
     logged: str = ""
     wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
     anew: bool = False
     nowhere: int = Field(default=0, ge=0)
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells it from another wish for the same flow: its name, the turn, and which one of that turn."""
+        return self.name, self.turn, self.nth
 
     @property
     def ran(self) -> tuple["Ran", ...]:
@@ -474,20 +481,27 @@ def after_selection(
     """Return the stack after a request has chosen these flows, the one to run now on top.
 
     The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state. The
-    active flow stays on top if it is chosen, and is parked below otherwise.
+    active flow stays on top if it is chosen, and is parked below otherwise. A flow that is chosen several times is
+    begun anew for each time but the first.
     """
     active = flows[-1].name if flows else ""
-    wanted = list(dict.fromkeys(chosen))
+    wanted = list(chosen)
     if active in wanted:
         wanted.remove(active)
         wanted.insert(0, active)
-    known = {flow.name: flow for flow in (*failed, *flows)}
-    rest = [flow for flow in flows if flow.name not in wanted]
-    fresh = [
-        known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, logged=logged)
-        for name in wanted
-    ]
-    return (*rest, *reversed(fresh))
+    known = {flow.key: flow for flow in (*failed, *flows)}
+    placed: list[OpenFlow] = []
+    for name in wanted:
+        own = next((flow for flow in reversed(known.values()) if flow.name == name), None)
+        if own is not None and not any(each.name == name for each in placed):
+            placed.append(own)
+            continue
+        nth = 1 + max(
+            (each.nth for each in (*known.values(), *placed) if (each.name, each.turn) == (name, turn)), default=-1
+        )
+        placed.append(OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, nth=nth, logged=logged))
+    rest = [flow for flow in flows if not any(flow.key == each.key for each in placed)]
+    return (*rest, *reversed(placed))
 
 
 def part_paths(flow: BaseFlow, path: str) -> list[str]:

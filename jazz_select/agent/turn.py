@@ -38,7 +38,6 @@ from jazz_select.agent.conversation import (
 )
 from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.guards import GuardInput
-from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, json_bytes, plain, storable_text, too_much
@@ -318,10 +317,8 @@ class TurnWork:
         pending: The call that needs the user's approval; asked about again if the message was neither yes nor no.
         text: Text for the user so far.
         question: The question which flow is meant, if the turn asks it.
-        wanted: The user's earlier request, if the message only answers which flow is meant.
         about: Whether the message only asks or comments about the top flow.
         besides: The rest of a message beside a yes or a no, if no flow fits it.
-        said: Values grounded in the user's words, by flow.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
         handed_back: The part of the message that it handed back; it is selected for again.
         notes: Degradations, and what a decision model read in the message, or why that did not count.
@@ -343,10 +340,8 @@ class TurnWork:
     value: Any = None
     resumed: str = ""
     question: UserQuestion | None = None
-    wanted: str = ""
     about: bool = False
     besides: str = ""
-    said: Mapping[str, Grounded] = field(default_factory=dict[str, Grounded])
     hears_first: bool = False
     handed_back: str = ""
     runs: tuple[FlowRun, ...] = ()

@@ -418,7 +418,7 @@ class TurnFlows:
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
-        stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
+        stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.key != top.key))
         kept = self.gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))

@@ -20,7 +20,7 @@ from jazz_select.agent.reading.grounding import (
     same,
 )
 from jazz_select.chat.decisions import Decided, Decider
-from jazz_select.consent import NEITHER, Consent, is_refusal, phrases, read_consent
+from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, phrases, read_consent
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.telemetry import span
@@ -43,6 +43,9 @@ _MOST_PLAIN: Final = 3
 _MOST_COUNTED: Final = 6
 """The most words of an answer from which a number is read."""
 _BETWEEN: Final = re.compile(r"[,;、\n]")
+_LISTED: Final = re.compile(r"[,;&+、\n]+(?:\s*(?:and|und|et|y|e|и|&)\s)?|\s(?:and|und|et|y|e|и)\s|と", re.IGNORECASE)
+"""What stands between the objects of a list."""
+_MOST_LISTED: Final = 6
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
@@ -80,6 +83,38 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     fitting = {name: value for name, want in wanted.items() for value in _read(name, want, text, len(wanted) == 1)[:1]}
     first = next(iter(wanted))
     return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+
+
+def several_answers(
+    wanted: Mapping[str, Wanted], choices: Mapping[str, Sequence[Any]], message: str
+) -> list[dict[str, Any]]:
+    """Return the first input with each of several objects that a message names, and nothing else beside them.
+
+    These are identifiers or allowed values in a list ("60142 and 60143"), or all of the `choices` that the user was
+    asked about ("both of them").
+    """
+    name = next(iter(wanted), "")
+    if not name:
+        return []
+    meant = choices.get(name, ())
+    if len(meant) > 1 and is_every(message):
+        return [{name: value} for value in meant]
+    parts = [part for part in _LISTED.split(message.strip().strip(EDGES)) if part.strip()]
+    if not 1 < len(parts) <= _MOST_LISTED:
+        return []
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        answer = bare_answer({name: wanted[name]}, part)
+        is_object = bool(identifiers(part)) or _is_choice(wanted[name])
+        if not answer or not is_object:
+            return []
+        if answer not in found:
+            found.append(answer)
+    return found
+
+
+def _is_choice(want: Wanted) -> bool:
+    return any("enum" in each.schema for each in alternatives(want.part, want.root))
 
 
 def is_value(message: str) -> bool:

@@ -23,6 +23,8 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, in_one_line, in_words, nfkc
 
 _MOST_MEANT: Final = 5
+_MOST_OBJECTS: Final = 6
+"""The most objects for which one message may ask the same flow."""
 _MOST_SHOWN: Final = 12
 _MOST_MEMBERS: Final = 10
 _LONGEST_SHOWN: Final = 80
@@ -207,6 +209,24 @@ def ground(
             meant[name] = tuple(accepted)
     back = tuple(name for name in wanted if name in values and values[name] is None)
     return Grounded(found, meant, back, refused)
+
+
+def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list[Mapping[str, Any]]:
+    """Return the values once for each object, if lists were read for inputs that take a single value.
+
+    Lists of different lengths say nothing of which values belong together, so they are left as they are.
+    """
+    lists: dict[str, list[Any]] = {}
+    for name, value in values.items():
+        if name in wanted and isinstance(value, list) and value and not fits(name, cast("object", value), wanted[name]):
+            lists[name] = cast("list[Any]", value)
+    lengths = {len(each) for each in lists.values()}
+    if len(lengths) != 1:
+        return [values]
+    return [
+        {**values, **{name: each[place] for name, each in lists.items()}}
+        for place in range(min(lengths.pop(), _MOST_OBJECTS))
+    ]
 
 
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
