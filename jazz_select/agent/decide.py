@@ -58,6 +58,8 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
         return (Tell("none_of_these", "which flow is meant was asked, and the user called it off"),)
     if reading.source == "rule" and reading.says_values and top is not None:
         return _filled(top, reading, goes_on=False)
+    if reading.source == "rule" and reading.wishes:
+        return (Begin(reading.wishes),)
     if reading.question is not None:
         return _which(state, reading)
     return _as_recalled(state, reading, able)
@@ -148,7 +150,8 @@ def _gone_on(state: TurnWork, waiting: OpenFlow, reading: Reading, able: Able) -
     """Go on with the waiting flow, or answer a question about it if the message gives it nothing."""
     known = {**waiting.answers, **state.request.context}
     waits = state.pending is not None or any(name not in known for name in waiting.asks)
-    if waits and able.answers and not reading.says_values:
+    is_repeated = sum(each.flow == waiting.name for each in reading.wishes) > 1
+    if waits and able.answers and not reading.says_values and not is_repeated:
         return (Answer(about=True),)
     return _filled(waiting, reading, goes_on=True)
 
