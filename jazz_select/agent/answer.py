@@ -371,6 +371,8 @@ class AnswerWriter:
             status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(work, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
+        if status in {"waiting", "confirming"} and not back and (queued := self._queued(work)):
+            texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
         text = "\n\n".join(text for text in (work.text, *texts, back) if text)
         reason = work.reason or (work.pending.reason if work.pending else "")
         return replace(
@@ -379,6 +381,16 @@ class AnswerWriter:
             text=text,
             reason=reason or (work.runs[-1].problem if work.runs else ""),
         )
+
+    def _queued(self, work: TurnWork) -> str:
+        """Say which flows of this message wait for the one on top, but for those that call it."""
+        top, names = work.stack.top, list[str]()
+        for each in reversed(work.stack.flows[:-1]):
+            flow = self.titles.find(each.name)
+            is_caller = top is not None and flow is not None and top.name in flow.calls
+            if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:
+                names.append(self.titles.flow(each.name))
+        return say("to_come", steps=", ".join(names)) if names else ""
 
     async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
         filled = filled_schema(schema, work.runs)

@@ -47,6 +47,12 @@ class DestructionGate:
         fallback = step.fallback_tool
         return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
 
+    def is_chained(self, part: BaseFlow) -> bool:
+        """Whether a flow, or a part of one, runs by steps alone: connected tools in a fixed order, or its parts."""
+        chain = chain_of(part)
+        is_fixed = all(isinstance(step, str) and step in self._tools for step in chain)
+        return is_fixed and bool(chain or part.composite) and part.type != "conditional"
+
     def destroys(self, flow: BaseFlow | None) -> bool:
         """Whether a flow is destructive."""
         return self._may(flow, lambda tool: tool.destructive)

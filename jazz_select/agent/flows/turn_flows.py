@@ -98,6 +98,8 @@ def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
 
 _ENDED: Final = frozenset({"failed", "blocked"})
 """Final statuses other than `done`."""
+_PAUSED: Final = frozenset({"waiting", "active"})
+"""Statuses of a flow that goes on after the user's next message."""
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
@@ -293,15 +295,8 @@ class TurnFlows:
             work = replace(work, stack=work.stack.with_top(top))
             await tell_turn(FlowChosen(flow=top.name))
             first = hears_first and not work.runs
-            attempt = FlowAttempt(work=work, open_flow=top, approval=approval, hears_first=first)
-            try:
-                run = await self._one(attempt)
-            except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
-                run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-            spent = spent_budget()
-            work = self._after(work, attempt, run, cut=spent is not None)
-            work = self._without_callers(work, run)
-            following = work.stack.top
+            work, attempt, run = await self._attempted(work, top, approval, hears_first=first)
+            spent, following = spent_budget(), work.stack.top
             wish = next((each.handed_back for each in attempt.replies if each.handed_back is not None), None)
             if wish is not None:
                 begun = any(each.ran for each in attempt.replies)
@@ -313,8 +308,72 @@ class TurnFlows:
                 spent.stopped(f"before {following.name} was begun")
                 return replace(work, status="failed")
             over = len(work.stack.flows) < len(attempt.work.stack.flows)
+            if run.status in _PAUSED and not over and spent is None:
+                work = await self._run_ready(work)
             return replace(work, resumed=following.name if over and following is not None else "")
         return work
+
+    async def _run_ready(self, work: TurnWork) -> TurnWork:
+        """Run the queued flows that need nothing from the user, while the one on top waits for an answer.
+
+        Their runs come before that of the one on top, so that its question is the last thing said.
+        """
+        top = work.stack.top
+        if top is None or not work.runs:
+            return work
+        paused = work
+        for queued in reversed(work.stack.flows[:-1]):
+            if not self._is_ready(work, queued, top):
+                continue
+            rest = tuple(each for each in work.stack.flows if each.key not in {queued.key, top.key})
+            alone = replace(
+                work,
+                stack=replace(work.stack, flows=(*rest, queued)),
+                status="done",
+                pending=None,
+                runs=work.runs[:-1],
+            )
+            approval = TurnApproval(self.approval, work.request.key, None, None)
+            await tell_turn(FlowChosen(flow=queued.name))
+            done, _, _ = await self._attempted(alone, queued, approval)
+            flows = done.stack.flows
+            if done.pending is not None and flows and flows[-1].key == queued.key:
+                flows = (*flows[:-1], flows[-1].model_copy(update={"pending": done.pending}))
+            work = replace(
+                done,
+                stack=replace(done.stack, flows=(*flows, top)),
+                status=paused.status,
+                pending=paused.pending,
+                runs=(*done.runs, paused.runs[-1]),
+                chain=paused.chain or done.chain,
+            )
+        return work
+
+    def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
+        """Whether a queued flow runs by its chain alone, asks for nothing, and does not depend on the one on top."""
+        flow, above = self.flow(queued.name), self.flow(top.name)
+        if flow is None or above is None or queued.status != "queued" or queued.choices or queued.wrong:
+            return False
+        if flow.manual or flow.calls or flow.name in above.calls or flow.name == above.name:
+            return False
+        tools = self._chained(flow)
+        if not tools or not all(self.gate.is_chained(part) for part in whole(flow)):
+            return False
+        known = {**queued.answers, **work.request.context}
+        is_held = any(tool.destructive or self.approval.asks_user(tool) for tool in tools)
+        return not is_held and not self.lacks(flow, known, optional=False)
+
+    async def _attempted(
+        self, work: TurnWork, top: OpenFlow, approval: TurnApproval, *, hears_first: bool = False
+    ) -> tuple[TurnWork, FlowAttempt, FlowRun]:
+        """Run the flow on top as far as it comes."""
+        attempt = FlowAttempt(work=work, open_flow=top, approval=approval, hears_first=hears_first)
+        try:
+            run = await self._one(attempt)
+        except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
+            run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
+        work = self._after(work, attempt, run, cut=spent_budget() is not None)
+        return self._without_callers(work, run), attempt, run
 
     def _to_call(self, work: TurnWork, top: OpenFlow) -> FlowStack | None:
         """Put a flow on top that this one calls and that has not run in this conversation; None if there is none."""
