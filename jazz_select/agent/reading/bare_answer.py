@@ -46,6 +46,8 @@ _BETWEEN: Final = re.compile(r"[,;、\n]")
 _LISTED: Final = re.compile(r"[,;&+、\n]+(?:\s*(?:and|und|et|y|e|и|&)\s)?|\s(?:and|und|et|y|e|и)\s|と", re.IGNORECASE)
 """What stands between the objects of a list."""
 _MOST_LISTED: Final = 6
+_OFFER: Final = re.compile(r"[^.!?\n]*[?？؟]")
+"""A question of the agent, from its first word on."""
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
@@ -99,7 +101,8 @@ def several_answers(
     meant = choices.get(name, ())
     if len(meant) > 1 and is_every(message):
         return [{name: value} for value in meant]
-    parts = [part for part in _LISTED.split(message.strip().strip(EDGES)) if part.strip()]
+    listed = (part.strip() for part in _LISTED.split(message.strip().strip(EDGES)))
+    parts = [part for part in listed if part and normalized(part) not in phrases()["courtesy"]]
     if not 1 < len(parts) <= _MOST_LISTED:
         return []
     found: list[dict[str, Any]] = []
@@ -196,6 +199,23 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
     if len(words) > _MOST_PLAIN or len(text) > _LONGEST_PLAIN:
         return []
     return [] if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words) else [text]
+
+
+def is_correction(message: str) -> bool:
+    """Whether a message is a "no" and one more value, and nothing else: "no, 60"."""
+    first, _, rest = message.strip().partition(" ")
+    return first.strip(EDGES).casefold() in phrases()["no"] and is_value(rest)
+
+
+def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
+    """Return the agent's own question if a plain yes takes it over: "Shall I look at 60143?" - "yes please".
+
+    The question must name exactly one thing, so that the yes can mean no other.
+    """
+    if not _OFFER.search(asked) or read_consent(message) != ("yes", ""):
+        return ()
+    offer = _OFFER.findall(asked)[-1]
+    return (offer,) if len(set(identifiers(offer))) == 1 else ()
 
 
 def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str) -> dict[str, Any]:

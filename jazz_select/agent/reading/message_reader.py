@@ -8,10 +8,12 @@ from typing import Any, Final, Literal
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.bare_answer import (
+    agreed_offer,
     approval_heard,
     bare_answer,
     corrections,
     flags_heard,
+    is_correction,
     is_value,
     plain_answer,
     several_answers,
@@ -83,6 +85,8 @@ class MessageReader:
         picked = picked_option(state.request, beside=state.stack.top is not state.stack.waiting)
         notes: tuple[str, ...] = ()
         if state.pending is not None:
+            if (corrected := await self._corrected(state, state.pending)) is not None:
+                return corrected
             heard, notes = await approval_heard(self.running.decider, state.pending, state.request.message)
             # A refusal with more text may be a correction, which a model that reads it can tell.
             if heard.answer == "yes" or (heard.answer == "no" and not (heard.rest and self.able.reads)):
@@ -98,6 +102,14 @@ class MessageReader:
         return replace(await self._selected(state, ""), wanted=state.request.message)
 
     # --- by rules ------------------------------------------------------------
+
+    async def _corrected(self, state: TurnWork, pending: PendingCall) -> Reading | None:
+        """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
+        top, message = state.stack.top, state.request.message
+        if top is None or top.name != pending.flow or top.is_final or not is_correction(message):
+            return None
+        answers = corrections(self._inputs(state, top.name), top.answers, message)
+        return await self._with_values(top, answers) if answers else None
 
     async def _by_rules(self, state: TurnWork, picked: PickedOption) -> Reading | None:
         """Read a message that is a bare answer, agrees, cancels, or is for the model at work; None for any other."""
@@ -352,7 +364,8 @@ class MessageReader:
         # Of several choices, each was said by the user.
         several = [values for each in state.stack.flows for values in each.choices.values()]
         offered = [values[0] for values in several if len(values) == 1]
-        heard = ConversationView.of(state, self.running.titles.flow).heard
+        view = ConversationView.of(state, self.running.titles.flow)
+        heard = (*view.heard, *agreed_offer(view.asked, state.request.message))
         said: list[Grounded] = []
         for values in objects:
             # Looking for many values in a long message would block the event loop for too long.
