@@ -14,6 +14,7 @@ from jazz_select.agent.reading.grounding import (
     dates,
     decimals,
     fits,
+    is_choice,
     normalized,
     number_in_words,
     numbers,
@@ -108,16 +109,12 @@ def several_answers(
     found: list[dict[str, Any]] = []
     for part in parts:
         answer = bare_answer({name: wanted[name]}, part)
-        is_object = bool(identifiers(part)) or _is_choice(wanted[name])
+        is_object = bool(identifiers(part)) or is_choice(wanted[name])
         if not answer or not is_object:
             return []
         if answer not in found:
             found.append(answer)
     return found
-
-
-def _is_choice(want: Wanted) -> bool:
-    return any("enum" in each.schema for each in alternatives(want.part, want.root))
 
 
 def is_value(message: str) -> bool:

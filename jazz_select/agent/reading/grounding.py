@@ -23,6 +23,8 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, in_one_line, in_words, nfkc
 
 _MOST_MEANT: Final = 5
+NOT_TAKEN: Final = "the input does not take it"
+"""Why a value is refused that is of another kind, or is none of the choices."""
 _MOST_OBJECTS: Final = 6
 """The most objects for which one message may ask the same flow."""
 _MOST_SHOWN: Final = 12
@@ -233,7 +235,7 @@ def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[
     """Return the value in the form that the input takes, or None, and the reason of a refusal, or ""."""
     fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
     if not fitting:
-        return None, "the input does not take it"
+        return None, NOT_TAKEN
     for form in fitting:
         if _is_member(form, want) or was_said(form, want.part, want.root, said):
             return form, ""
@@ -277,6 +279,11 @@ def fits(name: str, value: object, want: Wanted) -> bool:
         return False
     schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
     return not invalid(schema, {name: value}, formats=False)  # a value may still be written in another way
+
+
+def is_choice(want: Wanted) -> bool:
+    """Whether an input takes one of several values."""
+    return any("enum" in each.schema for each in alternatives(want.part, want.root))
 
 
 def normalized(text: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from jazz_select.agent.answer import shown_value
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.bare_answer import (
@@ -20,12 +21,15 @@ from jazz_select.agent.reading.bare_answer import (
     thing_named,
 )
 from jazz_select.agent.reading.grounding import (
+    NOT_TAKEN,
     NOTHING_SAID,
     Grounded,
     Wanted,
     each_object,
     ground,
+    is_choice,
     is_named,
+    normalized,
     shown_inputs,
 )
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
@@ -42,7 +46,8 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.stage import is_likely
 from jazz_select.stages import UserQuestion, is_none_suspected
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, in_words
+from jazz_select.texts import say
 from jazz_select.threads import in_thread, run_within_budget
 from jazz_select.values import Decision, Reason, flow_id
 from jazz_select.words import stems
@@ -373,6 +378,7 @@ class MessageReader:
                 found = await in_thread(ground, values, unclear, wanted, heard, offered)
             else:
                 found = ground(values, unclear, wanted, heard, offered)
+            found = found._replace(wrong=_not_chosen(found, values, wanted, state))
             checked, more = await self._checked(name, found)
             notes += [note for note in more if note not in notes]
             refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
@@ -542,6 +548,22 @@ def _confirmed(
     quote = decision.quote
     counts = bool(quote) and read_consent(message, pending.asked, quote=quote).answer == "yes"
     return "yes" if counts and pending.flow not in off else "unclear"
+
+
+def _not_chosen(
+    found: Grounded, values: Mapping[str, Any], wanted: Mapping[str, Wanted], state: TurnWork
+) -> dict[str, str]:
+    """Return what to tell the user of values that are none of the choices of an input that was asked for.
+
+    So the question comes again at once, and no model is asked what to say to that.
+    """
+    waiting, message = state.stack.waiting, normalized(state.request.message)
+    asks = () if waiting is None else waiting.asks
+    return {
+        name: say("wrong_value", value=shown_value(values[name]), input=in_words(name))
+        for name, why in found.refused.items()
+        if why == NOT_TAKEN and name in asks and is_choice(wanted[name]) and normalized(str(values[name])) in message
+    }
 
 
 def _without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None) -> tuple[Wish, ...]:

@@ -14,7 +14,7 @@ from tests.agents import make_agent
 from tests.unit.agent.turns import obj
 from tests.unit.selector.shop import metadata
 
-NAMES = ("send_money", "cancel_order", "send_invoice", "show_balance")
+NAMES = ("send_money", "cancel_order", "send_invoice", "show_balance", "send_card")
 
 
 class Bank:
@@ -23,12 +23,15 @@ class Bank:
     def __init__(self) -> None:
         self.log: list[str] = []
 
-    def tool(self, name: str, inputs: dict[str, str], **options: Any) -> Tool:
+    def tool(self, name: str, inputs: dict[str, str], choices: Any = (), **options: Any) -> Tool:
         def call(**given: Any) -> dict[str, Any]:
             self.log.append(" ".join([name, *map(str, given.values())]))
             return {f"{name}_done": True}
 
-        return Tool(name=name, input_schema=obj(**inputs), function=call, **options)
+        schema = obj(**inputs)
+        for each in choices:
+            schema["properties"][each]["enum"] = choices[each]
+        return Tool(name=name, input_schema=schema, function=call, **options)
 
     def agent(self, *readings: Any) -> Agent:
         registry = FlowRegistry(min_examples=0)
@@ -37,6 +40,7 @@ class Bank:
             "cancel_order": self.tool("cancel", {"order": "string"}, destructive=True),
             "send_invoice": self.tool("mail", {"order": "string"}),
             "show_balance": self.tool("balance", {}, read_only=True),
+            "send_card": self.tool("card", {"colour": "string"}, choices={"colour": ["red", "blue"]}),
         }
         for name, tool in chains.items():
             Flow(
@@ -177,3 +181,14 @@ async def test_a_no_with_a_value_corrects() -> None:
     assert second.status == "confirming"
     assert "60" in second.text
     assert (third.status, bank.log) == ("done", ["pay Sam 60"])
+
+
+@pytest.mark.spec("018.3")
+async def test_a_value_that_is_none_of_the_choices_is_asked_for_again_by_itself() -> None:
+    bank = Bank()
+    refused = reads("send_card", values={"colour": "purple"})
+    first, second, third = await bank.talk([reads("send_card"), refused], "send me a card", "a purple one", "blue")
+    assert first.status == second.status == "waiting"
+    assert second.text.startswith("purple cannot be used for colour.")
+    assert second.model_calls == 1
+    assert (third.status, bank.log) == ("done", ["card blue"])
