@@ -26,6 +26,7 @@ from jazz_select.agent.part_checks import (
     unusable_checks,
 )
 from jazz_select.agent.reading.message_reader import MessageReader
+from jazz_select.agent.reading.selection_reader import SelectionReader
 from jazz_select.agent.run import ActionRunner, pending_of_top
 from jazz_select.agent.turn import (
     TurnInput,
@@ -199,7 +200,7 @@ class Agent:
             handover_after=handover_after,
         )
         speaks = "" if chat is None else prompt.system
-        self._reader = MessageReader(running=self._running, model=chat, speaks=speaks)
+        self._reader = MessageReader(selections=SelectionReader(running=self._running, model=chat, speaks=speaks))
         self._runner = ActionRunner(running=self._running)
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
@@ -397,7 +398,7 @@ class Agent:
         else:
             state = self._begun(given)
             reading = await self._reader.read(state)
-        actions = decide(state, reading, self._reader.able)
+        actions = decide(state, reading, self._reader.selections.able)
         selected = await self._runner.carry_out(state, reading, actions)
         if isinstance(given, TurnWork):
             selected = replace(selected, request=given.request)
