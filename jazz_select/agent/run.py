@@ -22,7 +22,7 @@ from jazz_select.agent.actions import (
     Tell,
 )
 from jazz_select.agent.answer import called_off, left_open, left_undone, shown_value, too_late_text
-from jazz_select.agent.conversation import OpenFlow, PendingCall, after_selection
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, after_selection
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.grounding import Grounded, same
 from jazz_select.agent.reading.reading import Reading, Wish
@@ -122,8 +122,12 @@ class ActionRunner:
     @_done.register
     async def _begin(self, action: Begin, state: TurnWork, reading: Reading) -> TurnWork:
         wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
+        wishes, too_many = _within_room(state.stack.flows, wishes)
         wanted = reading.wanted or state.request.message
         begun = _with_wishes(state, wishes, wanted=wanted)
+        if too_many:
+            left = left_open(", ".join(map(self._in_words, too_many)))
+            begun = replace(begun, text="\n\n".join(filter(None, (begun.text, left))))
         if action.is_held:
             top = begun.stack.top
             if top is not None and top.status == "queued":
@@ -172,6 +176,11 @@ class ActionRunner:
     @_done.register
     async def _tell(self, action: Tell, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         return replace(state, way="ask", text=say(action.text), reason=state.reason or action.why)
+
+    def _in_words(self, wish: Wish) -> str:
+        values = ", ".join(map(shown_value, wish.said.values.values()))
+        title = self.running.titles.flow(wish.flow)
+        return f"{title} ({values})" if values else title
 
     # --- values of a waiting flow ------------------------------------------
 
@@ -280,6 +289,13 @@ def _asked_again(state: TurnWork) -> TurnWork:
     else:
         why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
     return replace(state, pending=pending, reason=state.reason or f"the question was asked again: {why}")
+
+
+def _within_room(flows: Sequence[OpenFlow], wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
+    """Return the wishes for which a conversation has room beside its open flows, and the others."""
+    named = {each.flow for each in wishes}
+    room = MOST_FLOWS - sum(each.name not in named for each in flows)
+    return tuple(wishes[:room]), tuple(wishes[room:])
 
 
 def _with_wishes(state: TurnWork, wishes: Sequence[Wish], *, wanted: str) -> TurnWork:

@@ -155,7 +155,7 @@ class Reading:
 
 
 _LONGEST_ANSWER: Final = 8_000
-_MOST_WISHES: Final = 6
+_MOST_WISHES: Final = 20
 """The most wishes for the same flow that are read from one reply."""
 _PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
 """The members of the object that reads a message of a conversation."""

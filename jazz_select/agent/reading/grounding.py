@@ -25,8 +25,8 @@ from jazz_select.text import at_word, in_one_line, in_words, nfkc
 _MOST_MEANT: Final = 5
 NOT_TAKEN: Final = "the input does not take it"
 """Why a value is refused that is of another kind, or is none of the choices."""
-_MOST_OBJECTS: Final = 6
-"""The most objects for which one message may ask the same flow."""
+_MOST_OBJECTS: Final = 20
+"""The most objects that are read for one flow; how many can wait at a time is the conversation's to say."""
 _MOST_SHOWN: Final = 12
 _MOST_MEMBERS: Final = 10
 _LONGEST_SHOWN: Final = 80

@@ -8,6 +8,7 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
+from jazz_select.agent.conversation import MOST_FLOWS
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
 from tests.agents import make_agent
@@ -152,6 +153,17 @@ async def test_all_of_the_choices_are_as_many_wishes(answer: str) -> None:
     results = await bank.talk(readings, "60142 or 60143, cancel it", answer, "yes", "yes")
     assert "60142 or 60143" in results[0].text
     assert bank.log == ["cancel 60142", "cancel 60143"]
+
+
+@pytest.mark.spec("018.2")
+async def test_what_there_is_no_room_for_is_said() -> None:
+    bank = Bank()
+    orders = [str(60_100 + number) for number in range(MOST_FLOWS + 2)]
+    readings = [reads("cancel_order", values={"order": orders})]
+    results = await bank.talk(readings, f"cancel {', '.join(orders)}", *["yes"] * MOST_FLOWS)
+    assert "This part is left open: " in results[0].text
+    assert all(each in results[0].text for each in orders[MOST_FLOWS:])
+    assert bank.log == [f"cancel {each}" for each in orders[:MOST_FLOWS]]
 
 
 @pytest.mark.spec("018.6")
