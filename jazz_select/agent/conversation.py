@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import time
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
@@ -16,8 +16,10 @@ from jazz_select.consent import Asked
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
-from jazz_select.routing.question import Before, described, question
+from jazz_select.routing.question import Before, described, question, visible
 from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.tool_call import identity_of
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
@@ -26,6 +28,7 @@ from jazz_select.text import as_text, cut, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
+from jazz_select.words import folded_name
 
 _LONGEST_REASON: Final = 1_000
 
@@ -50,7 +53,10 @@ class PendingCall(BaseModel):
             stored without it is asked about again.
         filled: The names of the arguments that the caller's context filled; no model is shown these.
         then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
-            `identity`; the others are only named.
+            `identity` and those that are announced; the others are only named.
+        uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
+            are not known yet from the outputs of these calls.
+        digest: Of an announced call, the digest of its tool.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,6 +75,8 @@ class PendingCall(BaseModel):
     identity: str = ""
     filled: tuple[str, ...] = ()
     then: tuple["PendingCall", ...] = ()
+    uses: tuple[str, ...] = ()
+    digest: str = ""
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
@@ -111,9 +119,16 @@ class PendingCall(BaseModel):
 
     def question(self) -> str:
         """Return the question for the user."""
-        calls = "; ".join(described(each.display_name, each.words, each.arguments) for each in self.then)
+        titles = {each.id: each.display_name for each in (self, *self.then)}
+        calls = "; ".join(each.described(titles) for each in self.then)
         about = say("after_that", calls=calls) if calls else ""
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
+
+    def described(self, titles: Mapping[str, str]) -> str:
+        """Return the call in words; `titles` are those of the calls of its question, by id."""
+        call = described(self.display_name, self.words, self.arguments)
+        sources = ", ".join(dict.fromkeys(visible(titles[each]) for each in self.uses if each in titles))
+        return say("with_returned", call=call, sources=sources) if sources else call
 
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
@@ -124,6 +139,29 @@ class PendingCall(BaseModel):
         """Whether a yes to this call is a yes to the other: same place, same identity."""
         place = (self.flow, self.path, self.door, self.identity)
         return bool(self.identity) and place == (other.flow, other.path, other.door, other.identity)
+
+    def is_completed_by(self, call: ToolCall, outputs: Mapping[str, Any]) -> bool:
+        """Whether a call is this announced one, with nothing in it that was neither shown nor returned.
+
+        The tool has to be the announced one, unchanged. Each argument has to be as shown, or what a call that this one
+        uses returned by that name; `outputs` are those that were approved and made, by id.
+        """
+        if not self.uses or call.identity != identity_of(self.digest, call.arguments, call.words):
+            return False
+        returned: dict[str, Any] = {}
+        for used in self.uses:
+            if used not in outputs:
+                return False
+            output = outputs[used]
+            given = cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output}
+            returned |= {folded_name(name): value for name, value in given.items()}
+        own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
+        others = {name: value for name, value in own.items() if name not in self.arguments}
+        is_as_shown = all(name in own and own[name] == value for name, value in self.arguments.items())
+        return is_as_shown and all(
+            folded_name(name) in returned and storable(returned[folded_name(name)]) == value
+            for name, value in others.items()
+        )
 
 
 VERSION: Final = 2

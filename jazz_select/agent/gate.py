@@ -177,6 +177,10 @@ class TurnApproval:
         self._left = [] if granted is None else [granted, *granted.then]
         self._asked = granted or asked
         self._named: Counter[tuple[str, ...]] = Counter()
+        self._approved: dict[str, str] = {}
+        """The ids in the question of the calls that it let pass, by the ids under which they are made."""
+        self._outputs: dict[str, Any] = {}
+        """What these returned, by their ids in the question."""
         self.claims = approval.claims
         self.granted = granted
         self.pending: PendingCall | None = None
@@ -186,6 +190,11 @@ class TurnApproval:
     def taken(self) -> bool:
         """Whether the granted call was made."""
         return self.granted is not None and self.granted not in self._left
+
+    def returned(self, call_id: str, output: Any) -> None:
+        """Keep what a call returned, if the user approved it: an announced call may use that."""
+        if call_id in self._approved:
+            self._outputs[self._approved[call_id]] = output
 
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
         """Return the granted call if a model's chain at this place asked for it."""
@@ -257,9 +266,9 @@ class TurnApproval:
         verdict = await self._approval.verdict(call)
         then: list[PendingCall] = []
         if later or isinstance(verdict, Ask):
-            then = await self._then(later, flow, path)
+            then = await self._then(call.id, later, flow, path)
         if isinstance(verdict, Allow):
-            asks = [each for each, (tool, _) in zip(then, later, strict=True) if self._approval.asks_user(tool)]
+            asks = [each for each, to_come in zip(then, later, strict=True) if self._approval.asks_user(to_come.tool)]
             # One yes is for all of them, if it can cover each that needs one.
             is_for_all = bool(asks) and all(each.identity for each in asks)
             verdict = await self._asked_besides(call, before, is_for_all=is_for_all)
@@ -267,15 +276,24 @@ class TurnApproval:
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.of(call, flow=flow, path=path, reason=reason, before=before)
-        for granted in self._left:
-            if granted.is_same(wanted):
-                self._left.remove(granted)
-                return Allow()
+        if (granted := self._granted(wanted, call)) is not None:
+            self._left.remove(granted)
+            self._approved[call.id] = granted.id
+            return Allow()
         if isinstance(verdict, Allow):
             return verdict
         if self.pending is None:
             self.pending = wanted.model_copy(update={"then": tuple(then)})
         return verdict
+
+    def _granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
+        """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""
+        for granted in self._left:
+            is_there = (granted.flow, granted.path, granted.door) == (wanted.flow, wanted.path, wanted.door)
+            is_announced = is_there and granted.tool == wanted.tool and not wanted.before
+            if granted.is_same(wanted) or (is_announced and granted.is_completed_by(call, self._outputs)):
+                return granted
+        return None
 
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
         if not (before or is_for_all):
@@ -285,17 +303,34 @@ class TurnApproval:
             return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
         return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
 
-    async def _then(self, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
-        """Return the later calls as shown to the user, with arguments only if they are known and can be shown."""
+    async def _then(self, first: str, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
+        """Return the later calls as shown to the user, after the call with the id `first`.
+
+        A call is shown with its arguments if all are known or come from calls that are shown before it, and if there is
+        room. The others are only named.
+        """
         found: list[PendingCall] = []
         room = LONGEST_TOGETHER
-        for tool, arguments in later:
-            call = await call_of(tool, arguments or {}, door="executor")
-            wanted = PendingCall.of(call, flow=flow, path=path)
+        covered: list[str] = [first]
+        """The id of each call that a yes covers, in order; "" for one that is only named."""
+        for to_come in later:
+            tool = to_come.tool
+            uses = tuple(covered[place] for place in to_come.sources)
+            if not to_come.missing:
+                call = await call_of(tool, to_come.arguments, door="executor")
+                wanted = PendingCall.of(call, flow=flow, path=path)
+            else:
+                # Its `confirm` is not asked for words: it may need what is not known yet.
+                call = await call_of(tool, to_come.arguments, door="executor", known=False)
+                wanted = PendingCall.of(call, flow=flow, path=path)
+                wanted = wanted.model_copy(update={"uses": uses, "digest": tool.digest})
             room -= len(described(wanted.display_name, wanted.words, wanted.arguments))
-            if arguments is None or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
-                wanted = wanted.model_copy(update={"arguments": {}, "words": "", "identity": ""})
+            is_open = bool(to_come.missing) and not (uses and all(uses))
+            if is_open or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
+                named: dict[str, Any] = {"arguments": {}, "words": "", "identity": "", "uses": (), "digest": ""}
+                wanted = wanted.model_copy(update=named)
             found.append(wanted)
+            covered.append(wanted.id if wanted.identity or wanted.uses else "")
         return found
 
 

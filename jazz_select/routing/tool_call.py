@@ -167,8 +167,12 @@ async def _call_with(tool: Tool, arguments: Mapping[str, Any], *, door: Door, ca
     if not known:
         return call
     words, unshown = await _confirmed_in_words(tool, call)
-    identity = sha256(plain_bytes([tool.digest, call.arguments, words])).hexdigest()
-    return replace(call, words=words, unshown=unshown, identity=identity)
+    return replace(call, words=words, unshown=unshown, identity=identity_of(tool.digest, call.arguments, words))
+
+
+def identity_of(digest: str, arguments: Mapping[str, Any], words: str) -> str:
+    """Return the identity of a call: of the tool with this digest, with these arguments, as its `confirm` words it."""
+    return sha256(plain_bytes([digest, arguments, words])).hexdigest()
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
-from jazz_select.routing.records import StepRecord
+from jazz_select.routing.records import RunResult, StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
@@ -45,10 +45,20 @@ _OPEN: Final = "which tool comes next is open"
 
 
 class CallToCome(NamedTuple):
-    """A call later in a chain. `arguments` is None until all of them are known."""
+    """A call that changes something later in a chain.
+
+    Attributes:
+        tool: The tool.
+        arguments: The arguments that are known.
+        missing: The required inputs that are not known yet.
+        sources: Places of the calls whose outputs give what is missing: 0 is the next call, 1 the first of those to
+            come. Empty if nothing is missing, or if something comes from elsewhere.
+    """
 
     tool: Tool
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +207,9 @@ class FlowRunner:
     """Runs flows for one turn, with the stored progress by path in `before`.
 
     `choose` returns the index of the branch to run, or None if none fits; `go_on` continues an open flow by a model.
-    `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a chain
-    has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
+    `approve` receives the path of a part and the effectful calls that follow; `returned` receives what a call with this
+    id returned. `made` receives each call that a chain has made. Values in `fixed`, the caller's context, are never
+    replaced by what tools return.
     """
 
     executor: FlowExecutor
@@ -208,6 +219,7 @@ class FlowRunner:
     fixed: Mapping[str, Any]
     approve: Callable[[str, Sequence[CallToCome]], Approve]
     call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]]
+    returned: Callable[[str, Any], None]
     made: Callable[[Ran], None]
     deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
 
@@ -285,17 +297,7 @@ class FlowRunner:
         if begun.status != "done":
             return begun
         size, later = self._until_effect(chain, begun.facts)
-        ran = await self.executor.run(
-            chain[:size],
-            begun.facts,
-            context=self.fixed,
-            after=begun.last,
-            fixed=(),
-            lost=begun.lost,
-            approve=self.approve(begun.path, later),
-            call_id=self.call_id(begun.path),
-            deciding=self._decides(flow),
-        )
+        ran = await self._executed(flow, begun, chain[:size], later)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
@@ -322,6 +324,31 @@ class FlowRunner:
         good = [*begun.records, *good]
         return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
 
+    async def _executed(
+        self, flow: BaseFlow, begun: FlowRun, steps: Sequence[Step], later: Sequence[CallToCome]
+    ) -> RunResult:
+        """Run steps on the facts of a run, and say what a call returned that others follow."""
+        name_call, ids = self.call_id(begun.path), list[str]()
+
+        def named(tool: str, arguments: Mapping[str, Any]) -> str:
+            ids.append(name_call(tool, arguments))
+            return ids[-1]
+
+        ran = await self.executor.run(
+            steps,
+            begun.facts,
+            context=self.fixed,
+            after=begun.last,
+            fixed=(),
+            lost=begun.lost,
+            approve=self.approve(begun.path, later),
+            call_id=named,
+            deciding=self._decides(flow),
+        )
+        if later and ids and ran.status == "ok":
+            self.returned(ids[-1], ran.records[-1].output)
+        return ran
+
     def _lacks_context(self, chain: Sequence[Step]) -> str:
         """Return why a tool of a chain cannot be called with the caller's context, before anything runs; or ""."""
         for name in chain:
@@ -342,12 +369,14 @@ class FlowRunner:
             return len(chain), []
         if effects[0]:
             return effects[0], []
+        known = [tool for tool in takewhile(lambda each: each is not None, tools) if tool is not None]
         later: list[CallToCome] = []
-        for tool in takewhile(lambda each: each is not None, tools[1:]):
-            if tool is not None and not tool.reads:
+        for place, tool in enumerate(known):
+            if place and not tool.reads:
                 bound = bind_context(tool, self.fixed)
                 arguments, missing = arguments_of(bound, facts, self.fixed)
-                later.append(CallToCome(bound, None if missing else arguments))
+                sources = _sources_of(missing, known[:place])
+                later.append(CallToCome(bound, arguments, tuple(missing), sources))
         return 1, later
 
     def _stopped(
@@ -467,6 +496,28 @@ class FlowRunner:
             if runs[-1].status != "done":
                 break
         return joined(begun, tuple(runs))
+
+
+def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ...]:
+    """Return the places, among those with effects, of the tools whose outputs give all that is missing.
+
+    The last tool that declares a value gives it. Where none does, each with an undeclared output may. Empty if a tool
+    that only reads may give something: it is not known before it has run.
+    """
+    places: set[int] = set()
+    for name in map(folded_name, missing):
+        giving: list[Tool] = []
+        for tool in reversed(before):
+            declared = {folded_name(each.name) for each in outputs(tool)}
+            if name in declared:
+                giving = [tool]
+                break
+            giving += [] if declared else [tool]
+        if not giving or any(tool.reads for tool in giving):
+            return ()
+        effects = [place for place, tool in enumerate(before) if not tool.reads]
+        places |= {number for number, place in enumerate(effects) if before[place] in giving}
+    return tuple(sorted(places))
 
 
 async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:

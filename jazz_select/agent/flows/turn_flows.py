@@ -553,6 +553,7 @@ class TurnFlows:
             fixed=context,
             approve=lambda path, later: attempt.approval.at(top.name, path, doubt=top.doubt, later=later),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
+            returned=attempt.approval.returned,
             made=attempt.made.append,
             deciding=partial(self._deciding, attempt, self.decision) if self.decision else None,
         )
