@@ -256,6 +256,11 @@ def _denies(text: str) -> bool:
     return _has(text, phrases()["denies"]) or any(each.endswith("n't") for each in _SPOKEN.findall(text))
 
 
+def has_denial(text: str) -> bool:
+    """Whether a text denies anything, such as "it could not be done", by the words of the table."""
+    return _denies(_folded(text))
+
+
 def is_refusal(message: str) -> bool:
     """Whether a message answers no, without cancelling the request itself."""
     return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases()["refuses"]

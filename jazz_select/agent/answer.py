@@ -18,6 +18,7 @@ from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
+from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.routing.tools.tool import Tool
@@ -179,8 +180,13 @@ def called_off(flow: OpenFlow, titles: Titles) -> str:
 
 
 def left_undone(pending: PendingCall) -> str:
-    """Say that a call without a flow was not made, after the user's no."""
-    return say("not_done", call=pending.display_name)
+    """Say that calls without a flow were not made, after the user's no."""
+    return _not_done(pending.calls)
+
+
+def _not_done(calls: Sequence[PendingCall]) -> str:
+    named = [each.display_name if len(calls) == 1 else each.described({}) for each in calls]
+    return say("not_done", call="; ".join(named))
 
 
 def left_open(text: str) -> str:
@@ -188,11 +194,19 @@ def left_open(text: str) -> str:
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
-def too_late_text(pending: PendingCall, became: str) -> str:
-    """Say that a no came too late, because another process has begun the call; empty if none has."""
-    if not became:
+def too_late_text(pending: PendingCall, became: Sequence[Before]) -> str:
+    """Say that a no came too late for calls that another process has begun, and which were not made.
+
+    Empty if none was begun. `became` says what became of each call.
+    """
+    if not any(became):
         return ""
-    return say("too_late" if became == "done" else "too_late_perhaps", call=pending.display_name)
+    ends = [*zip(pending.calls, became, strict=True)]
+    late = [
+        say("too_late" if end == "done" else "too_late_perhaps", call=each.display_name) for each, end in ends if end
+    ]
+    not_begun = [each for each, end in ends if not end]
+    return " ".join((*late, *((_not_done(not_begun),) if not_begun else ())))
 
 
 def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:

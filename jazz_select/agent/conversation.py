@@ -12,11 +12,12 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import Asked
+from jazz_select.consent import NEITHER, Asked, Consent, is_every, read_consent
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
-from jazz_select.routing.question import Before, described, question, visible
+from jazz_select.routing.plans.plan import PlanStep, references_in, with_outputs, with_steps_named
+from jazz_select.routing.question import Before, described, question, question_together, visible
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.schemas.fields import RESULT
 from jazz_select.routing.tool_call import identity_of
@@ -28,7 +29,7 @@ from jazz_select.text import as_text, cut, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
-from jazz_select.words import folded_name
+from jazz_select.words import folded_name, stems
 
 _LONGEST_REASON: Final = 1_000
 
@@ -54,8 +55,10 @@ class PendingCall(BaseModel):
         filled: The names of the arguments that the caller's context filled; no model is shown these.
         then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
             `identity` and those that are announced; the others are only named.
+        more: Further calls of the same reply of a model, which are asked about together with this one: one yes is for
+            all, and one no refuses all.
         uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
-            are not known yet from the outputs of these calls.
+            are not known yet from the outputs of these calls. A model's call has references to them in its arguments.
         digest: Of an announced call, the digest of its tool.
     """
 
@@ -75,6 +78,7 @@ class PendingCall(BaseModel):
     identity: str = ""
     filled: tuple[str, ...] = ()
     then: tuple["PendingCall", ...] = ()
+    more: tuple["PendingCall", ...] = ()
     uses: tuple[str, ...] = ()
     digest: str = ""
 
@@ -111,29 +115,78 @@ class PendingCall(BaseModel):
         return self.title or titled(self.tool)
 
     @property
+    def calls(self) -> tuple["PendingCall", ...]:
+        """The calls that are asked about together, this one first."""
+        return (self, *self.more)
+
+    @property
     def asked(self) -> Asked:
         """What a yes refers to; an answer may repeat its words."""
-        calls = (self, *self.then)
+        calls = (*self.calls, *self.then)
         words = " ".join(f"{each.tool} {each.title} {each.words}" for each in calls)
-        return Asked(words=words, arguments={name: value for each in calls for name, value in each.arguments.items()})
+        arguments: dict[str, Any] = {}
+        for number, each in enumerate(calls, 1):
+            for name, value in each.arguments.items():
+                same = name not in arguments or arguments[name] == value
+                arguments[name if same else f"{name} {number}"] = value
+        return Asked(words=words, arguments=arguments)
+
+    def answer_in(self, message: str, *, quote: str | None = None) -> Consent:
+        """Return the answer of a message to the question, as of `read_consent`. A yes to only some calls is none."""
+        if self.more and is_every(message):
+            return Consent("yes")
+        said = read_consent(message, self.asked, quote=quote)
+        return NEITHER if said.answer == "yes" and self._names_only_some(message) else said
+
+    def _names_only_some(self, message: str) -> bool:
+        """Whether a message names some of the calls, by their tools or arguments, and not the others."""
+        own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
+        said = {word for word in stems(message) if not all(word in each for each in own)}
+        named = [not said.isdisjoint(each) for each in own]
+        return any(named) and not all(named)
 
     def question(self) -> str:
         """Return the question for the user."""
-        titles = {each.id: each.display_name for each in (self, *self.then)}
+        titles = {each.id: each.display_name for each in (*self.calls, *self.then)}
         calls = "; ".join(each.described(titles) for each in self.then)
         about = say("after_that", calls=calls) if calls else ""
+        if self.more:
+            return question_together([(each.before, each.described(titles)) for each in self.calls], about=about)
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
 
     def described(self, titles: Mapping[str, str]) -> str:
         """Return the call in words; `titles` are those of the calls of its question, by id."""
-        call = described(self.display_name, self.words, self.arguments)
+        call = described(self.display_name, self.words, self.known_arguments)
         sources = ", ".join(dict.fromkeys(visible(titles[each]) for each in self.uses if each in titles))
         return say("with_returned", call=call, sources=sources) if sources else call
 
+    @property
+    def known_arguments(self) -> Mapping[str, Any]:
+        """The arguments that are known: without those that refer to what another call returns."""
+        if not self.uses or self.door != "chain":
+            return self.arguments
+        return {name: value for name, value in self.arguments.items() if not references_in({name: value})[0]}
+
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
-        then = tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.then)
-        return self.model_copy(update={"arguments": self.given_arguments, "then": then}).question()
+        then, more = (
+            tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in calls)
+            for calls in (self.then, self.more)
+        )
+        own = {"arguments": self.given_arguments, "then": then, "more": more}
+        return self.model_copy(update=own).question()
+
+    def steps(self) -> list[PlanStep]:
+        """Return the calls that are asked about together as steps, by which one may use what another returns."""
+        names = {each.id: f"s{number}" for number, each in enumerate(self.calls, 1)}
+        return [
+            PlanStep(
+                id=names[each.id],
+                tool=each.tool,
+                arguments=with_steps_named(each.given_arguments, names) if each.uses else each.given_arguments,
+            )
+            for each in self.calls
+        ]
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether a yes to this call is a yes to the other: same place, same identity."""
@@ -148,14 +201,18 @@ class PendingCall(BaseModel):
         """
         if not self.uses or call.identity != identity_of(self.digest, call.arguments, call.words):
             return False
+        if not outputs.keys() >= {*self.uses}:
+            return False
+        own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
+        if self.door == "chain":
+            lost: list[str] = []
+            expected = cast("dict[str, Any]", with_outputs(self.arguments, lambda each: outputs[each], lost))
+            given = {name: value for name, value in storable(expected).items() if value is not None}
+            return not lost and given == {name: value for name, value in own.items() if value is not None}
         returned: dict[str, Any] = {}
-        for used in self.uses:
-            if used not in outputs:
-                return False
-            output = outputs[used]
+        for output in map(outputs.__getitem__, self.uses):
             given = cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output}
             returned |= {folded_name(name): value for name, value in given.items()}
-        own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
         others = {name: value for name, value in own.items() if name not in self.arguments}
         is_as_shown = all(name in own and own[name] == value for name, value in self.arguments.items())
         return is_as_shown and all(

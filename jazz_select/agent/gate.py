@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.agent_options import Approval
+from jazz_select.agent.chain.tool_calls import Announce
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
 from jazz_select.errors import FlowError
@@ -137,14 +138,19 @@ class AgentApproval:
         asks, always = (needs_yes(self._policy, destructive=each) for each in (True, False))
         return self._hook is not None or (asks and not always)
 
-    async def withdraw(self, pending: PendingCall) -> Before:
-        """Claim a cancelled call, so that no other process makes it; return what became of it if one began it."""
-        if self.claims is None or not pending.destructive:
-            return ""
-        call = ToolCall(
-            id=pending.id, tool=pending.tool, destructive=True, door=pending.door, identity=pending.identity
-        )
-        return await withdrawn(self.claims, call)
+    async def withdraw(self, pending: PendingCall) -> list[Before]:
+        """Claim cancelled calls, so that no other process makes them; return what became of each if one began it.
+
+        An announced call needs no claim: it is not made without those that it uses.
+        """
+        became: list[Before] = []
+        for each in pending.calls:
+            if self.claims is None or not each.destructive or each.uses:
+                became.append("")
+                continue
+            call = ToolCall(id=each.id, tool=each.tool, destructive=True, door=each.door, identity=each.identity)
+            became.append(await withdrawn(self.claims, call))
+        return became
 
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
@@ -160,8 +166,8 @@ class TurnApproval:
 
     Attributes:
         claims: The store of claims, in which one process reserves a call; None without one.
-        pending: The first call that needs the user's approval.
-        granted: The call that the user has approved.
+        pending: The first call that needs the user's approval, with the others of the same reply of a model.
+        granted: The call that the user has approved, with those of its question.
         passed: The place and id of the last approved destructive call, by flow, path and tool.
     """
 
@@ -174,8 +180,9 @@ class TurnApproval:
         """
         self._approval = approval
         self._key = key
-        self._left = [] if granted is None else [granted, *granted.then]
-        self._asked = granted or asked
+        self._left = [] if granted is None else [*granted.calls, *granted.then]
+        last = granted or asked
+        self._asked_calls = () if last is None else last.calls
         self._named: Counter[tuple[str, ...]] = Counter()
         self._approved: dict[str, str] = {}
         """The ids in the question of the calls that it let pass, by the ids under which they are made."""
@@ -187,9 +194,10 @@ class TurnApproval:
         self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
 
     @property
-    def taken(self) -> bool:
-        """Whether the granted call was made."""
-        return self.granted is not None and self.granted not in self._left
+    def taken(self) -> list[PendingCall]:
+        """The granted calls that were made."""
+        granted = () if self.granted is None else self.granted.calls
+        return [each for each in granted if each not in self._left]
 
     def returned(self, call_id: str, output: Any) -> None:
         """Keep what a call returned, if the user approved it: an announced call may use that."""
@@ -216,16 +224,12 @@ class TurnApproval:
             place = (flow, path, door, tool)
             number = self._named[place]
             self._named[place] += 1
-            asked = self._asked
-            if (
-                asked is not None
-                and asked.id
-                and not number
-                and place == (asked.flow, asked.path, asked.door, asked.tool)
-            ):
-                same = fingerprint(tool, asked.arguments) == fingerprint(tool, arguments)
+            asked = [each for each in self._asked_calls if (each.flow, each.path, each.door, each.tool) == place]
+            if number < len(asked) and asked[number].id:
+                # Calls of one question are made in its order.
+                same = fingerprint(tool, asked[number].arguments) == fingerprint(tool, arguments)
                 if same or self.granted is not None:
-                    return asked.id
+                    return asked[number].id
             if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
                 return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
@@ -284,7 +288,39 @@ class TurnApproval:
             return verdict
         if self.pending is None:
             self.pending = wanted.model_copy(update={"then": tuple(then)})
+        elif self._is_beside(flow, path) and not self._add(wanted):
+            return Deny("it cannot be shown together with the others that have to be approved: call it after them")
         return verdict
+
+    def announcing(self, flow: str, path: str) -> Announce:
+        """Return a function that takes the calls of a model's chain that use the output of one that needs approval."""
+
+        def announce(call: ToolCall, digest: str, uses: Sequence[str]) -> bool:
+            asked = () if self.pending is None else self.pending.calls
+            if not self._is_beside(flow, path) or not {each.id for each in asked}.issuperset(uses):
+                return False
+            announced = {"uses": tuple(uses), "digest": digest}
+            return self._add(PendingCall.of(call, flow=flow, path=path).model_copy(update=announced))
+
+        return announce
+
+    def _is_beside(self, flow: str, path: str) -> bool:
+        """Whether a call of a model's chain at this place is asked about together with the one that is pending."""
+        pending = self.pending
+        return pending is not None and (pending.flow, pending.path, pending.door) == (flow, path, "chain")
+
+    def _add(self, wanted: PendingCall) -> bool:
+        """Ask about one more call, if the question has room for it. The same destructive call is asked about once."""
+        if self.pending is None:
+            return False
+        asked = self.pending.calls
+        if wanted.destructive and any(each.is_same(wanted) for each in asked):
+            return True
+        shown = [described(each.display_name, each.words, each.known_arguments) for each in (*asked, wanted)]
+        if sum(map(len, shown)) > LONGEST_TOGETHER or unshowable(wanted.words, wanted.known_arguments):
+            return False
+        self.pending = self.pending.model_copy(update={"more": (*self.pending.more, wanted)})
+        return True
 
     def _granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
         """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""

@@ -21,7 +21,7 @@ from jazz_select.agent.chain.prompts import (
     results_message,
     with_system,
 )
-from jazz_select.agent.chain.tool_calls import Made, ToolRunner
+from jazz_select.agent.chain.tool_calls import Announce, Made, Returned, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AfterCall,
     AssistantText,
@@ -199,6 +199,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     after: Chain | None = None,
     claims: ClaimStore | None = None,
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
+    announce: Announce | None = None,
+    returned: Returned | None = None,
     in_pieces: bool = False,
     ends_with: Mapping[str, bool] | None = None,
     tools_described: bool = False,
@@ -210,6 +212,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     - `begin_with` holds approved calls to make before the model is asked.
     - `claims` is the store in which destructive calls are claimed before they are made.
     - `call_id` returns a stable id for the next call of a tool with these arguments; by default each call has a new id.
+    - `announce` is asked about a call that uses the output of one that waits for approval.
+    - `returned` is told what each call returned.
     - `in_pieces` streams the answer as `OutputText`. This needs a model that streams, and no tools or native tools. If
       a call follows after all, `FormatRestarted` withdraws the text.
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
@@ -223,7 +227,14 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
     loop = _Loop(
         asker,
-        ToolRunner(index=NameIndex(toolbox.values()), options=options, claims=claims, call_id=call_id),
+        ToolRunner(
+            index=NameIndex(toolbox.values()),
+            options=options,
+            claims=claims,
+            call_id=call_id,
+            announce=announce,
+            returned=returned,
+        ),
         options,
         toolbox,
         output=await output_schema(schema) if schema is not None else None,

@@ -14,19 +14,27 @@ from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.prompts import INSTRUCTIONS, NATIVE_INSTRUCTIONS, SYSTEM, ChainOptions, tool_lines
-from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
+from jazz_select.agent.chain.transcript import (
+    AssistantText,
+    Chain,
+    FormatRestarted,
+    ToolRequest,
+    ToolResult,
+    tell,
+)
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import ConversationView, listener
 from jazz_select.chat.client import ChatClient
+from jazz_select.consent import has_denial
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import shorter_text
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
-from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
+from jazz_select.routing.question import described, unshowable
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
 from jazz_select.routing.tools.showing import OpenTools, shown_names
@@ -34,6 +42,7 @@ from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.prompt import FirstShown, Ledger, shown_with
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import beginning, estimate_tokens, json_line, name_shown
+from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout, self_bounded
 from jazz_select.values import Message
 
@@ -332,10 +341,14 @@ class OpenFlowReply:
     """The read-only tools that were offered, without a flow."""
     handed_back: str | None = None
     """The part of the message that the model says is for another flow, in the user's words."""
+    report: str | None = None
+    """What is told in place of the model's text, because a call was refused that would have changed something."""
 
     @property
     def text(self) -> str:
         """The text for the user: the answer, or the model's text beside a call that needs approval."""
+        if self.report is not None:
+            return self.report
         return _beside(self.chain) if self.asked else self.chain.text
 
 
@@ -398,7 +411,7 @@ class OpenFlows:
         )
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         granted = approval.granted_to(place, run.path)
-        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.given_arguments)]
+        begin_with = [] if granted is None else granted.steps()
         approve = approval.at(place, run.path, run.ran)
 
         @self_bounded
@@ -418,6 +431,8 @@ class OpenFlows:
                 until_asked=True,
                 claims=approval.claims,
                 call_id=approval.names_at(place, run.path, "chain"),
+                announce=approval.announcing(place, run.path),
+                returned=approval.returned,
                 in_pieces=True,
                 ends_with=_ENDS_WITH,
                 tools_described=view.ledger is not None,
@@ -428,8 +443,12 @@ class OpenFlows:
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
+        report = self._report(_beside(chain) if asked else chain.text, chain)
+        if report is not None and not report.endswith(chain.text):
+            await tell(listener(), FormatRestarted(problem="the text does not tell what was not done"))
         return OpenFlowReply(
             chain=chain,
+            report=report,
             finished=ended[-1:] == [""] and not asked,
             blocked=ended[-1] if ended and not asked else "",
             ran=self._ran(chain),
@@ -437,6 +456,35 @@ class OpenFlows:
             look_ups=tuple(each.name for each in tools if flow is None and each.reads),
             handed_back=None if asked or not back else back[-1],
         )
+
+    def _report(self, said: str, chain: Chain) -> str | None:
+        """Return what is told in place of a model's text if calls were refused; None if the text may stand.
+
+        A text in which nothing denies anything may say done of what was not. What was made and what was not is told in
+        its place, and of the text only its questions are kept. A text that denies something is kept whole.
+        """
+        refused = self._effects(chain, _refused(chain))
+        if not refused:
+            return None
+        undone = say("not_made", calls="; ".join(refused))
+        if has_denial(said):
+            return f"{undone}\n\n{said}"
+        made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
+        told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
+        asked = " ".join(each.strip() for each in _SENTENCES.split(said) if each.rstrip().endswith(_ASKING))
+        return "\n\n".join(filter(None, (told, asked)))
+
+    def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
+        """Return the calls with these results in words, without those of tools that only read."""
+        requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
+        told: list[str] = []
+        for each in results:
+            tool = self.tools.get(each.tool)
+            if tool is None or tool.reads:
+                continue
+            arguments = requests[each.round, each.id].arguments
+            told.append(described(tool.display_name, "", {} if unshowable("", arguments) else arguments))
+        return list(dict.fromkeys(told))
 
     async def _completed(
         self, draft: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
@@ -549,6 +597,31 @@ class OpenFlows:
         now = [name for name in dict.fromkeys(near) if name in known][:_MOST_OPEN]
         names = [name for name in dict.fromkeys((*now, *before)) if name in known]
         return [known[name] for name in names[:MOST_LOOK_UPS]]
+
+
+_SENTENCES: Final = re.compile(r"(?<=[.!?…؟])\s+|(?<=[。！？])|\n+")
+_ASKING: Final = ("?", "？", "؟")
+_NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
+"""Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
+
+
+def _refused(chain: Chain) -> list[ToolResult]:
+    """Return the refused calls that were not made later in the chain after all.
+
+    A denied call is made by a call with the same arguments, one that was refused for its place by any of its tool.
+    """
+    requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
+    results = [each for each in chain.entries if isinstance(each, ToolResult)]
+    refused: list[ToolResult] = []
+    for place, each in enumerate(results):
+        if each.ok or each.called or each.unknown or each.fault not in _NOT_MADE:
+            continue
+        arguments = requests[each.round, each.id].arguments
+        is_denied = each.fault in {"denied", "claim"}
+        later = (other for other in results[place + 1 :] if other.ok and other.tool == each.tool)
+        if not any(not is_denied or requests[other.round, other.id].arguments == arguments for other in later):
+            refused.append(each)
+    return refused
 
 
 def _without_calls(answer: str) -> str:

@@ -250,7 +250,10 @@ class TurnFlows:
         )
         notes = _with_dropped(work.notes, [talked.chain])
         calls = (*work.calls, *talked.ran)
-        return replace(work, text=talked.chain.text, calls=calls, notes=notes, error=work.error or talked.error)
+        work = replace(work, text=talked.text, calls=calls, notes=notes, error=work.error or talked.error)
+        if talked.asked and work.pending is None:
+            return replace(work, status="confirming", pending=approval.pending)
+        return work
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
         """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
@@ -445,7 +448,7 @@ class TurnFlows:
             work,
             status="failed" if talked.error and work.pending is None else _standing(work),
             chain=talked.chain,
-            text=talked.chain.text,
+            text=talked.text,
             incomplete=talked.chain.incomplete,
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
@@ -632,10 +635,11 @@ def _standing(work: TurnWork) -> TurnStatus:
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
     """Return a note if an approved destructive call was made without a store of claims."""
-    granted = approval.granted
-    if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
+    made = dict.fromkeys(each.tool for each in approval.taken if each.destructive)
+    if approval.claims is not None or not made:
         return ()
-    return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
+    names = ", ".join(made)
+    return (f"{names}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
 
 def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:

@@ -316,14 +316,14 @@ async def approval_heard(
     The table of phrases decides if it can. A model's yes counts only if a sentence of the message is a yes by the
     table, because such models are overconfident and miss irony.
     """
-    said = read_consent(message, pending.asked)
+    said = pending.answer_in(message)
     if said.answer != "neither" or decider is None:
         return said, ()
     (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
         return Consent("no"), (_as_read(decider, "the message", found),)
     if found.label == _YES:
-        said = read_consent(message, pending.asked, quote="")
+        said = pending.answer_in(message, quote="")
         why = "" if said.answer == "yes" else ", and its words are none"
         return said if said.answer == "yes" else NEITHER, (f"{_as_read(decider, 'the message', found)}{why}",)
     return NEITHER, (found.note,) if found.note else ()

@@ -30,7 +30,7 @@ from jazz_select.agent.reading.grounding import (
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
 from jazz_select.agent.turn import ConversationView, TurnRequest, TurnWork
 from jazz_select.chat.client import ChatClient
-from jazz_select.consent import is_courtesy, is_denied, read_consent
+from jazz_select.consent import is_courtesy, is_denied
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
@@ -436,7 +436,7 @@ def _confirmed(
     if decision.confirmed == "no":
         return "no"
     quote = decision.quote
-    counts = bool(quote) and read_consent(message, pending.asked, quote=quote).answer == "yes"
+    counts = bool(quote) and pending.answer_in(message, quote=quote).answer == "yes"
     return "yes" if counts and pending.flow not in off else "unclear"
 
 

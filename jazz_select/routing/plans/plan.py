@@ -32,6 +32,11 @@ class Missing:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The step has not run: references to its output stay."""
+
+
 def malformed(pointer: str) -> str:
     """What is wrong with the spelling of a pointer; empty where nothing is."""
     if _WELL_FORMED.fullmatch(pointer):
@@ -176,7 +181,10 @@ def parsed(value: Mapping[str, Any]) -> Reference:
 
 
 def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -> Any:
-    """`value` with the outputs that its references, checked before, lead to, as copies."""
+    """`value` with the outputs that its references, checked before, lead to, as copies.
+
+    A reference stays as it is where `output_of` gives `NotYet`; what leads nowhere is added to `lost`.
+    """
     if isinstance(value, list | tuple):
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
@@ -186,11 +194,26 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
         return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
     step, pointer = parsed(fields)
     output = output_of(step)
+    if isinstance(output, NotYet):
+        return dict(fields)
     found = output if isinstance(output, Missing) else look_up(output, pointer)
     if isinstance(found, Missing):
         lost.append(found.problem if found is output else f"{step}#{pointer:.200}: {found.problem}")
         return None
     return deepcopy(found)
+
+
+def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
+    """`value` with references to these steps by other ids."""
+    if isinstance(value, list | tuple):
+        return [with_steps_named(each, names) for each in cast("list[Any]", value)]
+    if not isinstance(value, Mapping):
+        return value
+    fields = cast("Mapping[str, Any]", value)
+    if _REF not in fields:
+        return {key: with_steps_named(each, names) for key, each in fields.items()}
+    step, pointer = parsed(fields)
+    return {_REF: f"{names[step]}#{pointer}"} if step in names else dict(fields)
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
