@@ -393,6 +393,9 @@ class Agent:
                 calls=given.calls,
                 called=given.called,
                 notes=given.notes,
+                text=given.text,
+                error=given.error,
+                hands_over=False,
             )
             reading = await self._reader.read_part(state)
         else:

@@ -433,14 +433,16 @@ class AnswerWriter:
 
 
 def _with_question(work: TurnWork) -> TurnWork:
-    """Ask the resumed flow's question now, so that one yes is enough.
+    """Ask the question of a flow that is resumed, or ran before another wish, now, so that one yes is enough.
 
     With a schema there is no text for the question, so the next turn asks it.
     """
     top = work.stack.top
-    if not work.resumed or top is None or top.pending is None or work.pending:
+    if top is None or top.pending is None or work.pending:
         return work
-    if work.request.schema is not None or isinstance(work.error, ChainError):
+    if not work.resumed and top.name not in {run.flow for run in work.runs}:
+        return work
+    if work.request.schema is not None or (work.resumed and isinstance(work.error, ChainError)):
         return work
     stack = work.stack.with_top(top.model_copy(update={"pending": None}))
     return replace(work, stack=stack, pending=top.pending, status="confirming")

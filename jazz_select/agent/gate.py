@@ -13,6 +13,7 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
+from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
@@ -204,11 +205,12 @@ class TurnApproval:
         if call_id in self._approved:
             self._outputs[self._approved[call_id]] = output
 
-    def granted_to(self, flow: str, path: str) -> PendingCall | None:
-        """Return the granted call if a model's chain at this place asked for it."""
+    def granted_steps(self, flow: str, path: str) -> list[PlanStep]:
+        """Return the granted calls as steps if a model's chain at this place asked for them."""
         granted = self.granted
-        here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
-        return granted if here else None
+        if granted is None or (granted.door, granted.flow, granted.path) != ("chain", flow, path):
+            return []
+        return granted.steps()
 
     def names_at(
         self, flow: str, path: str, door: Door, unheard: Mapping[str, str] | None = None

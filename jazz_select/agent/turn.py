@@ -320,7 +320,8 @@ class TurnWork:
         about: Whether the message only asks or comments about the top flow.
         besides: The rest of a message beside a yes or a no, if no flow fits it.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
-        handed_back: The part of the message that it handed back; it is selected for again.
+        handed_back: The part of the message that a model handed back or over; it is selected for again.
+        hands_over: Whether models at work on flows may hand over another wish: once in a turn.
         notes: Degradations, and what a decision model read in the message, or why that did not count.
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
@@ -344,6 +345,7 @@ class TurnWork:
     besides: str = ""
     hears_first: bool = False
     handed_back: str = ""
+    hands_over: bool = True
     runs: tuple[FlowRun, ...] = ()
     chain: Chain | None = None
     incomplete: bool = False

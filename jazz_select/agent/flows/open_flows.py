@@ -74,6 +74,8 @@ _ABOUT: Final = (
 )
 _BELOW: Final = "the procedure below"
 _NAMED: Final = "the procedure that is named"
+_GOES_ON: Final = f"What else the message asks for, hand over by {ANOTHER_WISH}, and go on with this."
+"""Told to a model that may hand over another wish, and not the message as a whole: somebody has read that before."""
 _MISSING: Final = "Not available here, so that steps which need them cannot be done: {}."
 _NONE_FITS: Final = "No procedure fits this message."
 _OFFERS: Final = "WHAT YOU CAN DO for a user who asks for it, by title: "
@@ -136,6 +138,7 @@ class OpenFlowQuestion:
         lost: Names of earlier outputs that are no longer known.
         within: Name of the open flow.
         only_about: Whether only a question about the flow is to be answered.
+        goes_on: Whether another wish may be handed over, and the flow goes on all the same.
         offers: Titles of what the agent can do.
         shown: With append-only prompts, procedures and tools as `shown_texts`, new ones last; else None.
         always: With append-only prompts, the tools shown in every turn: those that end a procedure.
@@ -150,6 +153,7 @@ class OpenFlowQuestion:
     lost: Sequence[str] = ()
     within: str = ""
     only_about: bool = False
+    goes_on: bool = False
     offers: Sequence[str] = ()
     shown: Sequence[FirstText] | None = None
     always: Sequence[Tool] = ()
@@ -225,6 +229,7 @@ class OpenFlowQuestion:
         return (
             f"IT WAITS FOR:\n{json_line(waits)}" if self.only_about and waits else "",
             f"{_WAITING}\n{json_line(view.waits_for)}" if asks_itself else "",
+            _GOES_ON if self.goes_on else "",
             _MISSING.format(", ".join(map(name_shown, self.missing))) if self.missing else "",
         )
 
@@ -277,6 +282,8 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
 def at_work(messages: Sequence[Message]) -> str:
     """Return the name of the flow of a prompt in which the model may hand the message back, or ""."""
     prompt = "\n".join(each.content for each in messages)
+    if _GOES_ON in prompt:
+        return ""
     now = _USABLE.findall(prompt)
     offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in prompt
     if not offered or "TOOL RESULTS" in messages[-1].content:
@@ -320,6 +327,8 @@ def _calls_then(view: ConversationView) -> Iterator[tuple[int, str]]:
 _LONGEST_BESIDE: Final = 1_000
 _ENDS_WITH: Final = {FINISHED: True, BLOCKED: True, ANOTHER_WISH: False}
 """Built-in tools whose call ends a chain; the value says whether that needs an answer beside the call."""
+_ENDS_OWN: Final = {name: beside for name, beside in _ENDS_WITH.items() if name != ANOTHER_WISH}
+"""The same for a model that goes on with its own flow after it handed something over."""
 _MOST_OPEN: Final = 8
 """The most read-only tools that a model without a flow is shown; beyond, only relevant ones."""
 
@@ -339,8 +348,8 @@ class OpenFlowReply:
     """Whether a call needs approval first."""
     look_ups: tuple[str, ...] = ()
     """The read-only tools that were offered, without a flow."""
-    handed_back: str | None = None
-    """The part of the message that the model says is for another flow, in the user's words."""
+    wishes: tuple[str, ...] = ()
+    """The parts of the message that the model says are for another flow, in the user's words."""
     report: str | None = None
     """What is told in place of the model's text, because a call was refused that would have changed something."""
 
@@ -383,6 +392,7 @@ class OpenFlows:
         only_about: bool = False,
         near: Sequence[str] = (),
         hears_first: bool = False,
+        hands_over: bool = False,
     ) -> OpenFlowReply:
         """Continue a flow, or answer without one. A call that the user has approved is made first.
 
@@ -394,7 +404,9 @@ class OpenFlows:
             approval: Approves calls in this turn.
             only_about: Whether to answer a question about the flow and do nothing else.
             near: Without a flow, the tools that may be relevant, the likeliest first.
-            hears_first: Whether no model has read yet if the message is for this flow, so that it can be handed back.
+            hears_first: Whether no model has read yet if the message is for this flow. Then what it hands over ends its
+                work; else it goes on with what is its own.
+            hands_over: Whether it may hand over another wish though a model has read the message before.
         """
         ended: list[str] = []
         back: list[str] = []
@@ -403,15 +415,16 @@ class OpenFlows:
             tools = [each for each in tools if each.reads]
         own = [*_endings(ended), _handing_back(back)]
         following = flow is not None and not only_about
+        goes_on = following and hands_over and not hears_first
         question, offered = await self._completed(
-            OpenFlowQuestion(view=view, system=self.system, lost=run.lost, within=within, only_about=only_about),
+            OpenFlowQuestion(
+                view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
+            ),
             flow,
             tools,
-            own if following and hears_first else own[:-1] if following else [],
+            own if following and (hears_first or goes_on) else own[:-1] if following else [],
         )
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
-        granted = approval.granted_to(place, run.path)
-        begin_with = [] if granted is None else granted.steps()
         approve = approval.at(place, run.path, run.ran)
 
         @self_bounded
@@ -427,14 +440,14 @@ class OpenFlows:
                 offered,
                 None,
                 options,
-                begin_with=begin_with,
+                begin_with=approval.granted_steps(place, run.path),
                 until_asked=True,
                 claims=approval.claims,
                 call_id=approval.names_at(place, run.path, "chain"),
                 announce=approval.announcing(place, run.path),
                 returned=approval.returned,
                 in_pieces=True,
-                ends_with=_ENDS_WITH,
+                ends_with=_ENDS_WITH if hears_first else _ENDS_OWN,
                 tools_described=view.ledger is not None,
             )
         except ChainError as error:
@@ -454,7 +467,7 @@ class OpenFlows:
             ran=self._ran(chain),
             asked=asked,
             look_ups=tuple(each.name for each in tools if flow is None and each.reads),
-            handed_back=None if asked or not back else back[-1],
+            wishes=tuple(dict.fromkeys(back)),
         )
 
     def _report(self, said: str, chain: Chain) -> str | None:

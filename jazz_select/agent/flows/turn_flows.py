@@ -113,7 +113,8 @@ class FlowAttempt:
         approval: Approves calls in this turn.
         replies: Replies of models, in order of completion.
         made: Its calls.
-        hears_first: Whether its model may hand the message back.
+        hears_first: Whether its model reads the message before any other, and may hand it back.
+        hands_over: Whether its model may hand over another wish.
     """
 
     work: TurnWork
@@ -122,6 +123,7 @@ class FlowAttempt:
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
     made: list[Ran] = field(default_factory=list[Ran])
     hears_first: bool = False
+    hands_over: bool = False
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
@@ -281,7 +283,7 @@ class TurnFlows:
         left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
         approval = TurnApproval(self.approval, request.key, None, None)
-        work = await self._run(replace(work, stack=stack, text=""), approval)
+        work = await self._run(replace(work, stack=stack, text="", hands_over=False), approval)
         return replace(self._standing_by(work), reason=why)
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
@@ -290,6 +292,7 @@ class TurnFlows:
         return replace(work, status="handed_over") if over and work.pending is None else work
 
     async def _run(self, work: TurnWork, approval: TurnApproval, *, hears_first: bool = False) -> TurnWork:
+        wishes: list[str] = []
         while (top := work.stack.top) is not None:
             if (called := self._to_call(work, top)) is not None:
                 work = replace(work, stack=called)
@@ -300,11 +303,12 @@ class TurnFlows:
             first = hears_first and not work.runs
             work, attempt, run = await self._attempted(work, top, approval, hears_first=first)
             spent, following = spent_budget(), work.stack.top
-            wish = next((each.handed_back for each in attempt.replies if each.handed_back is not None), None)
-            if wish is not None:
+            new = [wish for each in attempt.replies for wish in each.wishes]
+            if new and first and work.pending is None:
                 begun = any(each.ran for each in attempt.replies)
                 runs = work.runs if begun else work.runs[:-1]
-                return replace(work, runs=runs, handed_back=_own_words(wish, work.request.message))
+                return replace(work, runs=runs, handed_back=_own_words(new[-1], work.request.message))
+            wishes += new
             if run.status in {"done", "blocked"} and following is not None and following.status == "queued":
                 if spent is None:
                     continue
@@ -313,8 +317,9 @@ class TurnFlows:
             over = len(work.stack.flows) < len(attempt.work.stack.flows)
             if run.status in _PAUSED and not over and spent is None:
                 work = await self._run_ready(work)
-            return replace(work, resumed=following.name if over and following is not None else "")
-        return work
+            work = replace(work, resumed=following.name if over and following is not None else "")
+            return _with_wishes(work, wishes)
+        return _with_wishes(work, wishes)
 
     async def _run_ready(self, work: TurnWork) -> TurnWork:
         """Run the queued flows that need nothing from the user, while the one on top waits for an answer.
@@ -370,7 +375,9 @@ class TurnFlows:
         self, work: TurnWork, top: OpenFlow, approval: TurnApproval, *, hears_first: bool = False
     ) -> tuple[TurnWork, FlowAttempt, FlowRun]:
         """Run the flow on top as far as it comes."""
-        attempt = FlowAttempt(work=work, open_flow=top, approval=approval, hears_first=hears_first)
+        attempt = FlowAttempt(
+            work=work, open_flow=top, approval=approval, hears_first=hears_first, hands_over=work.hands_over
+        )
         try:
             run = await self._one(attempt)
         except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
@@ -587,6 +594,7 @@ class TurnFlows:
             run,
             attempt.approval,
             hears_first=attempt.hears_first,
+            hands_over=attempt.hands_over,
         )
         attempt.replies.append(talked)
         attempt.made.extend(talked.ran)
@@ -623,6 +631,25 @@ def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
 
 def _own_words(wish: str, message: str) -> str:
     return wish if normalized(wish) and normalized(wish) in normalized(message) else message
+
+
+def _with_wishes(work: TurnWork, wishes: Sequence[str]) -> TurnWork:
+    """Hand over what models said is for other flows. What are not the user's own words is told as left open.
+
+    A call that waits for a yes is parked with its flow, so that the question is asked behind what comes of the wishes.
+    """
+    said = normalized(work.request.message)
+    own = [wish for wish in dict.fromkeys(wishes) if normalized(wish) and normalized(wish) in said]
+    if spent_budget() is not None:
+        own = []
+    left = [left_open(wish) for wish in dict.fromkeys(wishes) if wish.strip() and wish not in own]
+    work = replace(work, text="\n\n".join(filter(None, (work.text, *left))))
+    if not own:
+        return work
+    top, stack = work.stack.top, work.stack
+    if work.pending is not None and top is not None:
+        stack = stack.with_top(top.model_copy(update={"pending": work.pending}))
+    return replace(work, stack=stack, pending=None, resumed="", handed_back=". ".join(own))
 
 
 def _standing(work: TurnWork) -> TurnStatus:
