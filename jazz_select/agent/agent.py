@@ -392,6 +392,7 @@ class Agent:
                 chain=given.chain,
                 calls=given.calls,
                 called=given.called,
+                returned=given.returned,
                 notes=given.notes,
                 text=given.text,
                 error=given.error,

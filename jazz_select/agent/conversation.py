@@ -408,6 +408,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         question: The last turn's question which flow is meant; the next message is first read as its answer.
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
         called: Results of flows that other flows call, by flow; each such flow runs once.
+        returned: Names of these results that tools returned, by flow; the others were given.
         expires: Unix time in seconds until which it can be continued; 0 for no limit.
     """
 
@@ -424,6 +425,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     question: Annotated[UserQuestion | None, WrapValidator(_as_stored)] = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    returned: Mapping[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
     expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -170,6 +171,7 @@ class TurnApproval:
         pending: The first call that needs the user's approval, with the others of the same reply of a model.
         granted: The call that the user has approved, with those of its question.
         passed: The place and id of the last approved destructive call, by flow, path and tool.
+        found: What the flows that a flow calls found, by that flow; an approval hook sees it.
     """
 
     def __init__(
@@ -193,6 +195,7 @@ class TurnApproval:
         self.granted = granted
         self.pending: PendingCall | None = None
         self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self.found: dict[str, Mapping[str, Any]] = {}
 
     @property
     def taken(self) -> list[PendingCall]:
@@ -269,7 +272,7 @@ class TurnApproval:
     async def _verdict(
         self, call: ToolCall, flow: str, path: str, before: Before, later: Sequence[CallToCome]
     ) -> Verdict:
-        verdict = await self._approval.verdict(call)
+        verdict = await self._approval.verdict(replace(call, found=dict(self.found.get(flow, {}))))
         then: list[PendingCall] = []
         if later or isinstance(verdict, Ask):
             then = await self._then(call.id, later, flow, path)

@@ -326,6 +326,7 @@ class TurnWork:
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
         called: Results of flows that other flows call, by flow.
+        returned: Names of these results that tools returned, by flow.
 
     What it has in common with a `TurnResult` is explained there.
     """
@@ -354,6 +355,7 @@ class TurnWork:
     calls: tuple[Ran, ...] = ()
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    returned: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     error: JazzSelectError | None = None
 
     def begun(self) -> "TurnWork":
@@ -400,6 +402,7 @@ class TurnWork:
                 "question": self.question and stored_question(self.question),
                 "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
                 "called": {**before.called, **self.called},
+                "returned": {**before.returned, **self.returned},
             }
         )
 

@@ -38,6 +38,8 @@ class ToolCall:
         identity: A digest of the connected tool, the arguments and the words. Calls with the same identity are one call
             for approval and for claims. Empty if nobody is asked.
         filled: The names of the arguments that the caller's context filled; no model is shown these.
+        found: What tools of the flows that an agent's flow calls returned in this conversation, such as who is signed
+            in.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -50,6 +52,7 @@ class ToolCall:
     unshown: str = field(default="", compare=False)
     identity: str = field(default="", compare=False)
     filled: tuple[str, ...] = field(default=(), compare=False)
+    found: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @property
     def display_name(self) -> str:

@@ -301,7 +301,7 @@ class FlowRunner:
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
-        own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
+        own = {**begun.own, **{name: value for record in good for name, value in output_fields(record.output).items()}}
         refused = [record for record in tried[-1:] if self._may_go_on(record)]
         calls = [self._stored_call(record) for record in (*called, *refused)]
         for call in calls:
@@ -540,5 +540,6 @@ def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
     return isinstance(flow, ConditionalFlow) and run.branch not in part_paths(flow, run.path)
 
 
-def _fields(output: object) -> dict[str, Any]:
+def output_fields(output: object) -> dict[str, Any]:
+    """Return the values of a tool's output by name."""
     return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}

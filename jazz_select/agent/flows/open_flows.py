@@ -23,7 +23,7 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
-from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, ran_of, tools_named
+from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, output_fields, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import ConversationView, listener
 from jazz_select.chat.client import ChatClient
@@ -36,6 +36,7 @@ from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.question import described, unshowable
 from jazz_select.routing.records import ToolCall
+from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
 from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -350,6 +351,8 @@ class OpenFlowReply:
     """The read-only tools that were offered, without a flow."""
     wishes: tuple[str, ...] = ()
     """The parts of the message that the model says are for another flow, in the user's words."""
+    found: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What its tools returned, by field; later values replace earlier ones."""
     report: str | None = None
     """What is told in place of the model's text, because a call was refused that would have changed something."""
 
@@ -452,7 +455,7 @@ class OpenFlows:
             )
         except ChainError as error:
             chain = error.chain
-            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain))
+            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain), found=self._found(chain))
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
@@ -462,6 +465,7 @@ class OpenFlows:
         return OpenFlowReply(
             chain=chain,
             report=report,
+            found=self._found(chain),
             finished=ended[-1:] == [""] and not asked,
             blocked=ended[-1] if ended and not asked else "",
             ran=self._ran(chain),
@@ -577,6 +581,18 @@ class OpenFlows:
             return cast("bool | str | None", refused)
 
         return replace(self.options, before_call=check)
+
+    def _found(self, chain: Chain) -> dict[str, Any]:
+        """Return the fields of what tools returned; of an output that declares its fields, only those."""
+        found: dict[str, Any] = {}
+        for each in chain.entries:
+            if not isinstance(each, ToolResult) or not each.ok or each.tool not in self.tools:
+                continue
+            declared = {slot.name for slot in outputs(self.tools[each.tool])}
+            found |= {
+                name: value for name, value in output_fields(each.output).items() if not declared or name in declared
+            }
+        return found
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
         arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}

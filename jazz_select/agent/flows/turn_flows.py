@@ -115,6 +115,8 @@ class FlowAttempt:
         made: Its calls.
         hears_first: Whether its model reads the message before any other, and may hand it back.
         hands_over: Whether its model may hand over another wish.
+        found: What tools of the flows that it calls returned.
+        context: The caller's context, with what of `found` fills inputs that its tools take from there.
     """
 
     work: TurnWork
@@ -124,6 +126,8 @@ class FlowAttempt:
     made: list[Ran] = field(default_factory=list[Ran])
     hears_first: bool = False
     hands_over: bool = False
+    found: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
@@ -375,8 +379,16 @@ class TurnFlows:
         self, work: TurnWork, top: OpenFlow, approval: TurnApproval, *, hears_first: bool = False
     ) -> tuple[TurnWork, FlowAttempt, FlowRun]:
         """Run the flow on top as far as it comes."""
+        found = self._returned_to(work, top.name)
+        approval.found[top.name] = found
         attempt = FlowAttempt(
-            work=work, open_flow=top, approval=approval, hears_first=hears_first, hands_over=work.hands_over
+            work=work,
+            open_flow=top,
+            approval=approval,
+            hears_first=hears_first,
+            hands_over=work.hands_over,
+            found=found,
+            context={**self._declared(top.name, found), **work.request.context},
         )
         try:
             run = await self._one(attempt)
@@ -412,20 +424,54 @@ class TurnFlows:
             update |= {} if top.is_final or self.titles.effects(top.ran) else {"parts": {}, "pending": None}
         return top.model_copy(update=update) if found else top
 
+    def _returned_to(self, work: TurnWork, name: str) -> dict[str, Any]:
+        """Return what tools of the flows that a flow calls returned, without what the caller's context holds.
+
+        What a user gave a called flow is left out: only tools say who somebody is.
+        """
+        flow = self.flow(name)
+        called = {**work.request.conversation.called, **work.called}
+        returned = {**work.request.conversation.returned, **work.returned}
+        known = set(map(folded_name, work.request.context))
+        return {
+            own: value
+            for each in (flow.calls if flow is not None else ())
+            for own, value in called.get(each, {}).items()
+            if own in returned.get(each, ()) and folded_name(own) not in known
+        }
+
+    def _declared(self, name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of these values that tools of a flow take from the context, as their authors declare."""
+        flow = self.flow(name)
+        if flow is None or not found:
+            return {}
+        try:
+            tools = [*self._tools_of(flow), *self._chained(flow)]
+        except FlowError:
+            return {}
+        keys = {folded_name(key) for tool in tools for key in cast("Mapping[str, str]", tool.from_context).values()}
+        return {own: value for own, value in found.items() if folded_name(own) in keys}
+
+    def _callers(self, name: str) -> set[str]:
+        """Return the names of the flows that call a flow."""
+        return {each.name for each in self.selector.flow_registry.values() if name in each.calls}
+
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
         """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun."""
-        callers = {each.name for each in self.selector.flow_registry.values() if run.flow in each.calls}
+        callers = self._callers(run.flow)
         if not callers:
             return work
         if run.status == "done":
             found = storable_fields({**run.facts, **run.known})[0]
             given = {name for name in run.facts if name in work.request.context}
             kept = {name: value for name, value in found.items() if name not in given}
-            return replace(work, called={**work.called, run.flow: kept})
+            returned = tuple(name for name in kept if name in run.known)
+            called, names = {**work.called, run.flow: kept}, {**work.returned, run.flow: returned}
+            return replace(work, called=called, returned=names)
         while run.status in _ENDED and (top := work.stack.top) is not None and top.name in callers:
             undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
             work = replace(work, stack=work.stack.without_top(), runs=(*work.runs, undone))
-            callers = {each.name for each in self.selector.flow_registry.values() if undone.flow in each.calls}
+            callers = self._callers(undone.flow)
         return work
 
     async def converse(self, selected: TurnWork) -> TurnWork:
@@ -523,13 +569,13 @@ class TurnFlows:
         return bool(attempt.replies) and all(each is not None and each.reads for each in called)
 
     async def _one(self, attempt: FlowAttempt) -> FlowRun:
-        top, context = attempt.open_flow, attempt.work.request.context
+        top, context = attempt.open_flow, attempt.context
         flow = self.flow(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
             return replace(begun, problem=f"there is no flow {top.name!r} any more")
         begun = replace(begun, type=flow.type)
-        closed = await Availability.closed_among([flow], context)
+        closed = await Availability.closed_among([flow], {**attempt.found, **context})
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
@@ -587,7 +633,7 @@ class TurnFlows:
         if self.loops is None:
             return run
         view = self._view(attempt)
-        talked = await self.loops.bound_to(view.request.context).talk(
+        talked = await self.loops.bound_to(attempt.context).talk(
             view,
             attempt.open_flow.name,
             flow,
@@ -599,6 +645,8 @@ class TurnFlows:
         attempt.replies.append(talked)
         attempt.made.extend(talked.ran)
         run = replace(run, final=run.final or any(each.final for each in talked.ran))
+        if self._callers(attempt.open_flow.name):
+            run = replace(run, own={**run.own, **storable_fields(talked.found)[0]})
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
