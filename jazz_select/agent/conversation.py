@@ -16,7 +16,7 @@ from jazz_select.consent import NEITHER, Asked, Consent, is_every, read_consent
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
-from jazz_select.routing.plans.plan import PlanStep, references_in, with_outputs, with_steps_named
+from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
 from jazz_select.routing.question import Before, described, question, question_together, visible
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.schemas.fields import RESULT
@@ -206,7 +206,10 @@ class PendingCall(BaseModel):
         own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
         if self.door == "chain":
             lost: list[str] = []
-            expected = cast("dict[str, Any]", with_outputs(self.arguments, lambda each: outputs[each], lost))
+            expected = cast(
+                "dict[str, Any]",
+                with_outputs(self.arguments, lambda each: outputs.get(each, Missing("it was not made")), lost),
+            )
             given = {name: value for name, value in storable(expected).items() if value is not None}
             return not lost and given == {name: value for name, value in own.items() if value is not None}
         returned: dict[str, Any] = {}
