@@ -25,7 +25,7 @@ from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.stages import UserQuestion
-from jazz_select.text import as_text, cut, nfkc, one_line, titled
+from jazz_select.text import as_text, cut, json_line, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
@@ -57,6 +57,7 @@ class PendingCall(BaseModel):
             `identity` and those that are announced; the others are only named.
         more: Further calls of the same reply of a model, which are asked about together with this one: one yes is for
             all, and one no refuses all.
+        named: How the user named what it is about, where its words and arguments do not show that.
         uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
             are not known yet from the outputs of these calls. A model's call has references to them in its arguments.
         digest: Of an announced call, the digest of its tool.
@@ -79,6 +80,7 @@ class PendingCall(BaseModel):
     filled: tuple[str, ...] = ()
     then: tuple["PendingCall", ...] = ()
     more: tuple["PendingCall", ...] = ()
+    named: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     digest: str = ""
 
@@ -149,7 +151,8 @@ class PendingCall(BaseModel):
         """Return the question for the user."""
         titles = {each.id: each.display_name for each in (*self.calls, *self.then)}
         calls = "; ".join(each.described(titles) for each in self.then)
-        about = say("after_that", calls=calls) if calls else ""
+        named = say("as_named", things=", ".join(visible(json_line(each)) for each in self.named)) if self.named else ""
+        about = " ".join(filter(None, (named, say("after_that", calls=calls) if calls else "")))
         if self.more:
             return question_together([(each.before, each.described(titles)) for each in self.calls], about=about)
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)

@@ -20,6 +20,7 @@ from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
+from jazz_select.words import stems
 
 
 class DestructionGate:
@@ -172,6 +173,7 @@ class TurnApproval:
         granted: The call that the user has approved, with those of its question.
         passed: The place and id of the last approved destructive call, by flow, path and tool.
         found: What the flows that a flow calls found, by that flow; an approval hook sees it.
+        named: How the user named what a flow is about, by that flow.
     """
 
     def __init__(
@@ -196,6 +198,7 @@ class TurnApproval:
         self.pending: PendingCall | None = None
         self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
         self.found: dict[str, Mapping[str, Any]] = {}
+        self.named: dict[str, Sequence[str]] = {}
 
     @property
     def taken(self) -> list[PendingCall]:
@@ -292,7 +295,8 @@ class TurnApproval:
         if isinstance(verdict, Allow):
             return verdict
         if self.pending is None:
-            self.pending = wanted.model_copy(update={"then": tuple(then)})
+            named = _unseen(self.named.get(flow, ()), [wanted, *then])
+            self.pending = wanted.model_copy(update={"then": tuple(then), "named": named})
         elif self._is_beside(flow, path) and not self._add(wanted):
             return Deny("it cannot be shown together with the others that have to be approved: call it after them")
         return verdict
@@ -373,6 +377,15 @@ class TurnApproval:
             found.append(wanted)
             covered.append(wanted.id if wanted.identity or wanted.uses else "")
         return found
+
+
+def _unseen(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
+    """Return how the user named things, without what these calls show."""
+    shown = " ".join(described(each.display_name, each.words, each.known_arguments) for each in calls)
+    words = set(stems(shown))
+    return tuple(
+        each for each in named if each.casefold() not in shown.casefold() and not words.issuperset(stems(each))
+    )
 
 
 def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:

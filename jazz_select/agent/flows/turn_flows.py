@@ -100,6 +100,8 @@ _ENDED: Final = frozenset({"failed", "blocked"})
 """Final statuses other than `done`."""
 _PAUSED: Final = frozenset({"waiting", "active"})
 """Statuses of a flow that goes on after the user's next message."""
+_LONGEST_NAME: Final = 60
+"""The most characters in which a user names something; longer texts describe it."""
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
@@ -381,6 +383,7 @@ class TurnFlows:
         """Run the flow on top as far as it comes."""
         found = self._returned_to(work, top.name)
         approval.found[top.name] = found
+        approval.named[top.name] = self._named(work, top)
         attempt = FlowAttempt(
             work=work,
             open_flow=top,
@@ -451,6 +454,25 @@ class TurnFlows:
             return {}
         keys = {folded_name(key) for tool in tools for key in cast("Mapping[str, str]", tool.from_context).values()}
         return {own: value for own, value in found.items() if folded_name(own) in keys}
+
+    def _named(self, work: TurnWork, top: OpenFlow) -> list[str]:
+        """Return the user's words for what a flow is about: what only look-ups take, and is no number or address."""
+        flow = self.flow(top.name)
+        if flow is None or not top.answers:
+            return []
+        try:
+            tools = [*self._tools_of(flow)]
+        except FlowError:
+            return []
+        looked_up, acted_on = (
+            {folded_name(name) for tool in tools if tool.reads == reads for name in fields(tool.input_schema)}
+            for reads in (True, False)
+        )
+        called = {**work.request.conversation.called, **work.called}
+        found = {name for each in flow.calls for name in called.get(each, {})}
+        own = {name: value for name, value in top.answers.items() if name not in found}
+        named = [value for name, value in own.items() if folded_name(name) in looked_up - acted_on]
+        return [value for value in named if isinstance(value, str) and _is_in_words(value)]
 
     def _callers(self, name: str) -> set[str]:
         """Return the names of the flows that call a flow."""
@@ -698,6 +720,11 @@ def _with_wishes(work: TurnWork, wishes: Sequence[str]) -> TurnWork:
     if work.pending is not None and top is not None:
         stack = stack.with_top(top.model_copy(update={"pending": work.pending}))
     return replace(work, stack=stack, pending=None, resumed="", handed_back=". ".join(own))
+
+
+def _is_in_words(value: str) -> bool:
+    """Whether a value names something in words: not by a number, a code or an address."""
+    return 0 < len(value.strip()) <= _LONGEST_NAME and "@" not in value and not any(map(str.isdigit, value))
 
 
 def _standing(work: TurnWork) -> TurnStatus:

@@ -1,10 +1,12 @@
 """One yes for one outcome: a call that was announced with its arguments' source needs no second one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jazz_select.agent import Agent, Conversation
+from jazz_select.agent.conversation import OpenFlow
 from jazz_select.routing import SqliteClaims, Tool
 from tests.agents import make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
@@ -93,6 +95,35 @@ async def test_one_yes_reaches_as_far_as_outputs_lead() -> None:
     assert asked.text.count("from the result of") == 2
     assert "Close case, from the result of: Cancel order, Release payment." in asked.text
     assert (done.status, desk.log[2:]) == ("done", [("close_case", {"release": "F-1", **CANCELLED})])
+
+
+NAMED = [
+    pytest.param({"item": "the blue rug"}, ' You named: "the blue rug".', id="in words that the call does not show"),
+    pytest.param({"item": "Oak Table"}, "", id="as the call shows it"),
+    pytest.param({"item": "tables"}, "", id="in another form"),
+    pytest.param({"email": "ada@example.org"}, "", id="an address"),
+    pytest.param({"number": "A-7"}, "", id="a number"),
+    pytest.param({"order": "A-7"}, "", id="what the call takes"),
+]
+
+
+@pytest.mark.parametrize(("said", "named"), NAMED)
+async def test_the_question_shows_what_the_user_named_as_named(said: dict[str, str], named: str) -> None:
+    desk = Desk()
+    desk.gives["find_order"] = {"order": "A-7"}
+
+    def say_what(order: str) -> str:
+        return f"the oak table of {order} is not sent"
+
+    find = desk.tool("find_order", destructive=False, item_="string", email_="string", number_="string")
+    cancel = replace(cancelling(desk), confirm=say_what)
+    agent = agent_of(find, cancel)
+    kept = Conversation(flows=(OpenFlow(name="stop_it", status="queued", answers=said),))
+    result = await agent.turn("stop_it", kept)
+    assert result.text == (
+        "This would be done next: Cancel order: the oak table of A-7 is not sent (order: A-7)."
+        f"{named} Shall I go on, yes or no?"
+    )
 
 
 async def test_a_no_makes_none_of_them() -> None:
