@@ -196,7 +196,7 @@ def drawn_tree() -> dict[str, str]:
     parents: dict[str, str] = {}
     path: list[str] = []
     for line in str(errors.__doc__).splitlines():
-        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error|WrongValue)\b", line):
+        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error|WrongValue|CannotDo)\b", line):
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
             if depth:

@@ -209,7 +209,7 @@ class ToolRunner:
             claims=self.claims,
         )
         self._ids[call.round, call.id] = outcome.call.id
-        if once and outcome.called:
+        if once and outcome.called and outcome.status != "refused":  # a refused call changed nothing
             self.made[once] = outcome
         if own and outcome.called:
             self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""

@@ -380,7 +380,12 @@ class FlowRunner:
         return 1, later
 
     def _stopped(
-        self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]
+        self,
+        run: FlowRun,
+        last: StepRecord,
+        good: tuple[StepRecord, ...],
+        *,
+        went_on: Literal["ok", "open", "failed", "refused"],
     ) -> FlowRun:
         """Return the run of a chain that stopped early, with the status that its last step implies."""
         if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run, last.tool):
