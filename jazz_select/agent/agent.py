@@ -42,7 +42,7 @@ from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError
+from jazz_select.errors import CannotDo, ConfigError
 from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.outcomes.callers import in_conversation
@@ -131,8 +131,10 @@ class Agent:
             texts: Replacements of the agent's own sentences: by key, such as `{"done": "{title}: all done!"}`, or by
                 language and key; a new language has to be complete. The keys are in `jazz_select/texts.toml`. A turn
                 is answered in the user's language if it is one of these, else in English.
-            handover_after: Number of questions in a row without progress after which a turn ends as `handed_over`, by
-                a flow with `handover=True` if there is one. Failed flows are then handed over as well. None for never.
+            handover_after: Number of turns in a row in which nothing was understood or a value was refused, with or
+                without a flow, after which a turn ends as `handed_over`, by a flow with `handover=True` if there is
+                one. A question that is answered does not count. Failed flows are then handed over as well. None for
+                never.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -241,7 +243,10 @@ class Agent:
             if route.tag != CONTINUE:
                 reason = route.decision.reason if route.decision else ""
                 return Deny(reason or f"a guard of the agent says {route.tag}")
-        return await self._approval.verdict(call)
+        try:
+            return await self._approval.verdict(call)
+        except CannotDo as error:
+            return Deny(error.message)
 
     def mermaid(self) -> str:
         """Return the stages of a turn as a mermaid flowchart."""

@@ -90,14 +90,14 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     is in the result's `runs`. Internal errors are in its `reason`. If the flow cannot be done here, users are sent to
     `contact`.
     """
-    if run.text and not run.parts:
+    if run.text and not run.parts and not run.refusal:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong)
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
-        return _blocked(run, titles, contact)
+        return _refused(run, titles) if run.refusal else _blocked(run, titles, contact)
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -113,6 +113,24 @@ def _failed(run: FlowRun, titles: Titles) -> str:
         done = titles.done_already(ran)
         doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
     return " ".join(doubtful) or say("failed", title=name, why=why)
+
+
+def _refused(run: FlowRun, titles: Titles) -> str:
+    """Return the words of what refused a flow, what is done all the same, and which of its parts are not done."""
+    ended = [part for part in run.all if not part.parts]
+    texts = [part.refusal for part in ended if part.refusal]
+    done = [worded(part, titles) for part in ended if part.status == "done" and part is not run]
+    if (ran := _ran_before(run, titles)) and not done:
+        done.append(titles.done_already(ran))
+    not_done = [part.flow for part in ended if part.status == "blocked" and not part.refusal]
+    for each in run.all:
+        flow = titles.find(each.flow)
+        if flow is not None and flow.type == "sequential" and each.parts:
+            begun = {part.flow for part in each.parts}
+            not_done += [part.name for part in flow.subflows if part.name not in begun]
+    if not_done:
+        done.append(say("not_done_either", titles=", ".join(dict.fromkeys(map(titles.flow, not_done)))))
+    return " ".join(filter(None, (*texts, *done)))
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
@@ -360,11 +378,7 @@ class AnswerWriter:
         back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
         if status == "handed_over":
             back = ""
-            texts = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
-            over = (titles.find(run.flow) for run in work.runs if run.status == "done")
-            if not any(flow is not None and flow.handover for flow in over):
-                about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
-                texts += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
+            texts = _taken_over(work, titles, contact)
         elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
@@ -388,6 +402,9 @@ class AnswerWriter:
         if status in {"waiting", "confirming"} and not back and (queued := self._queued(work)):
             texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
         text = "\n\n".join(text for text in (work.text, *texts, back) if text)
+        if _exceeded_budget() is None and (_was_not_read(work) or (not text and isinstance(work.error, ChainError))):
+            # What was wished is kept, and the next message goes on with it.
+            text = "\n\n".join(filter(None, (say("no_answer"), text)))
         reason = work.reason or (work.pending.reason if work.pending else "")
         return replace(
             work,
@@ -430,6 +447,28 @@ class AnswerWriter:
             return replace(work, error=work.error or error, reason=work.reason or str(error)), Tier.OPEN
         incomplete = work.incomplete or given.incomplete
         return replace(work, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
+
+
+def _taken_over(work: TurnWork, titles: Titles, contact: str) -> list[str]:
+    """Return what was done before a person takes over, and that one does, unless a flow said so itself."""
+    told = [run for run in work.runs if run.status in {"done", "failed"} or run.refusal]
+    texts = [worded(run, titles, contact) for run in told]
+    over = (titles.find(run.flow) for run in work.runs if run.status == "done")
+    if any(flow is not None and flow.handover for flow in over):
+        return texts
+    top = work.stack.top
+    about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
+    told_over = say("handed_over", title=titles.flow(about)) if about else say("handed_over_now")
+    return [*texts, told_over, _turn_to(contact)]
+
+
+def _was_not_read(work: TurnWork) -> bool:
+    """Whether the model failed that was to read the message, so that only the same question is asked again."""
+    top, before = work.stack.top, work.request.conversation.active
+    failed = work.selection is not None and bool(work.selection.decision.error)
+    if not failed or work.runs or work.text or work.granted is not None:
+        return False
+    return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
 
 
 def _with_question(work: TurnWork) -> TurnWork:

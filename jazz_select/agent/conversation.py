@@ -9,7 +9,7 @@ from time import time
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
 from jazz_select.consent import NEITHER, Asked, Consent, is_every, read_consent
@@ -284,7 +284,7 @@ class Part:
     Attributes:
         status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
             inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
-            `optional` tool is not connected or the flow is manual.
+            `optional` tool is not connected, the flow is manual, or a tool or a check refused it (`CannotDo`).
         done: Names of the finished steps of its own chain; they never run again.
         left: Names of the remaining steps.
         branch: Path of the branch that a conditional flow took.
@@ -330,8 +330,8 @@ class OpenFlow(_Frozen):
         choices: For an ambiguous input, the candidate values.
         logged: Id of its selection in the log of outcomes, if there is one.
         wrong: For a refused input, the reason in words for the user.
+        refusal: Why it cannot be done with its answers, as a check tells the user (`CannotDo`); it ends when it runs.
         anew: Whether it waits for a yes to restart, because steps with effects used a value that was corrected.
-        nowhere: Number of turns in a row that asked the same without progress.
     """
 
     name: str
@@ -350,8 +350,17 @@ class OpenFlow(_Frozen):
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
     logged: str = ""
     wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
+    refusal: str = ""
     anew: bool = False
-    nowhere: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier(cls, given: object) -> object:
+        """Read a flow that was saved when each counted its own turns without progress."""
+        if not isinstance(given, Mapping):
+            return given
+        known = cast("Mapping[str, object]", given)
+        return {name: value for name, value in known.items() if name != "nowhere"}
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -405,7 +414,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     Attributes:
         messages: The last forty messages.
         flows: Stack of open flows, the active one last; parked flows below it resume later.
-        failed: Flows that failed after a destructive call; if asked for again, they resume where they failed.
+        failed: Flows that failed after a destructive call, or were handed over to a person when they failed; if asked
+            for again, they resume where they failed.
         episodes: Summaries of the last turns, added to the next request for recall.
         pending: The call that the last turn asked the user to approve; a yes allows it once.
         done: Flows completed in the last turns; the next message may still be about them.
@@ -415,6 +425,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
         called: Results of flows that other flows call, by flow; each such flow runs once.
         returned: Names of these results that tools returned, by flow; the others were given.
+        not_understood: Number of turns in a row in which nothing was understood or a value was refused.
         expires: Unix time in seconds until which it can be continued; 0 for no limit.
     """
 
@@ -432,6 +443,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
     returned: Mapping[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+    not_understood: int = Field(default=0, ge=0)
     expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")

@@ -130,10 +130,11 @@ class ActionRunner:
             begun = replace(begun, text="\n\n".join(filter(None, (begun.text, left))))
         if action.is_held:
             top = begun.stack.top
-            if top is not None and top.status == "queued":
+            if top is not None and top.status == "queued" and not top.refusal:
                 held = top.model_copy(update={"status": "waiting"})
                 begun = replace(begun, stack=begun.stack.with_top(held))
-            return replace(begun, way="ask", reason=_UNREAD)
+            # Nobody is asked whether to begin what a check refused.
+            return replace(begun, way="run" if top is not None and top.refusal else "ask", reason=_UNREAD)
         # A granted call of no flow is made by the model that answers; the flows wait for it.
         way = "open" if state.granted is not None and not action.after else "run"
         return replace(begun, way=way, resumed="", hears_first=action.is_first)
@@ -196,7 +197,7 @@ class ActionRunner:
         is_correction = is_correction and not top.is_final
         kept = {name: value for name, value in top.answers.items() if name not in {*back, *refused}}
         still = {name: text for name, text in top.wrong.items() if name not in answers}
-        known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}}
+        known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}, "refusal": said.refusal}
         gone = [name for name in back if name not in answers]
         if refused or gone:
             known["asks"] = tuple(dict.fromkeys((*refused, *gone, *top.asks)))
@@ -210,7 +211,8 @@ class ActionRunner:
             known |= {"parts": {}, "pending": None}
         told = [state.text, *_said_back(top, answers, back)]
         stack = state.stack.with_top(top.model_copy(update=known))
-        return replace(state, way="run" if goes_on else "ask", stack=stack, text="\n".join(filter(None, told)))
+        way = "run" if goes_on or said.refusal else "ask"
+        return replace(state, way=way, stack=stack, text="\n".join(filter(None, told)))
 
     def _with_unclear(self, state: TurnWork, top: OpenFlow, said: Grounded) -> TurnWork:
         """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
@@ -336,6 +338,7 @@ def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
         return flow.model_copy(update={"pending": None})
-    known = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
+    known: dict[str, Any] = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
+    known["refusal"] = said.refusal
     meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
     return flow.model_copy(update={**known, "choices": meant, "pending": None})

@@ -64,8 +64,9 @@ class TurnResult:
     Attributes:
         status: `done`; `active` if a flow continues in the next turn; `open` if the caller has to continue, with
             `prompt`; `waiting` for missing inputs, or for which flow is meant (`question`); `confirming` if a call
-            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here; `handed_over` to
-            a person, with the reason in `reason` and the findings in `conversation`.
+            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here or is refused by
+            a tool (`CannotDo`); `handed_over` to a person, with the reason in `reason` and the findings in
+            `conversation`.
         text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
             `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
         value: The answer in the requested schema; None if none was requested or it could not be given.
@@ -327,6 +328,7 @@ class TurnWork:
         look_ups: Tools offered because no flow fitted.
         called: Results of flows that other flows call, by flow.
         returned: Names of these results that tools returned, by flow.
+        not_understood: The turns in a row that were not understood, this one included; None until that is known.
 
     What it has in common with a `TurnResult` is explained there.
     """
@@ -356,6 +358,7 @@ class TurnWork:
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     returned: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    not_understood: int | None = None
     error: JazzSelectError | None = None
 
     def begun(self) -> "TurnWork":
@@ -403,6 +406,7 @@ class TurnWork:
                 "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
                 "called": {**before.called, **self.called},
                 "returned": {**before.returned, **self.returned},
+                "not_understood": before.not_understood if self.not_understood is None else self.not_understood,
             }
         )
 

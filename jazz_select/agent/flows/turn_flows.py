@@ -1,6 +1,6 @@
 """Run the flows of a turn in order, until one waits or all are done."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
@@ -9,14 +9,15 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import Chain, ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named, whole
+from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, refused_run, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
+from jazz_select.agent.stuck import understanding_of
 from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.chat.decisions import Decider
-from jazz_select.errors import FlowError
+from jazz_select.errors import CannotDo, FlowError, ModelError
 from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
@@ -33,6 +34,7 @@ from jazz_select.selector.prompt import WITHIN, candidate_of
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error, name_shown, one_line
+from jazz_select.texts import say
 from jazz_select.threads import run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason
 from jazz_select.words import folded_name
@@ -46,6 +48,9 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     """Return the index of the branch for a message, or of `otherwise` if none fits, or None without `otherwise`.
 
     The condition of a single branch is checked, too. The choice of a decision model that is sure is final.
+
+    Raises:
+        ModelError: The chat model failed, so that nobody chose.
     """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
@@ -58,6 +63,8 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
         if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
+        if decision.error:  # recall would guess, and the branch would be kept
+            raise ModelError(decision.model or "of the branches", decision.error, retryable=True)
         if (sure := _decided(decision)) is not None:
             return places.get(sure, otherwise)
         reason, named = _chosen_anyway(decision)
@@ -151,7 +158,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
 class TurnFlows:
     """Runs the flows of turns.
 
-    After `handover_after` questions in a row without progress, or a failed flow, a turn is handed over to a person.
+    After `handover_after` turns in a row that were not understood, or a failed flow, a turn is handed over to a person.
     """
 
     selector: FlowSelector
@@ -264,33 +271,43 @@ class TurnFlows:
         return work
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
-        """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
+        """Hand the turn over to a person if the user is stuck or a flow failed, by the author's handover flow if any.
 
-        The flow that failed or is stuck keeps its state.
+        The flow that failed or waits keeps its state, and so does the call that it waits for.
         """
-        top, before = work.stack.top, work.request.conversation.active
-        stuck = top is not None and before is not None and _is_stuck(before, top) and work.pending is None
-        if stuck and top is not None and before is not None:
-            top = top.model_copy(update={"nowhere": before.nowhere + 1})
-            work = replace(work, stack=work.stack.with_top(top))
+        work = replace(work, not_understood=_turns_not_understood(work))
         flow = next((each for each in self.selector.flow_registry.values() if each.handover), None)
-        limit = self.handover_after
-        why = ""
-        if limit is not None and stuck and top is not None and top.nowhere >= limit:
-            why = f"{top.nowhere} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
-        elif limit is not None and work.status == "failed" and spent_budget() is None and work.runs:
-            why = f"{work.runs[-1].flow} failed: {work.runs[-1].problem}"
-        if not why or (work.runs and work.runs[-1].flow == (flow.name if flow is not None else "")):
+        why = self._why_handed_over(work)
+        own_name = flow.name if flow is not None else ""
+        is_stuck, top = work.status != "failed", work.stack.top
+        if not why or (not is_stuck and work.runs[-1].flow == own_name):
             return work
-        if flow is None:
+        work = _with_call_parked(replace(work, not_understood=0))
+        if flow is None or (top is not None and top.name == own_name):
             return replace(work, status="handed_over", reason=why)
         turn, request = work.request.conversation.turns, work.request
         begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
-        left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
+        left = (each for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
         approval = TurnApproval(self.approval, request.key, None, None)
-        work = await self._run(replace(work, stack=stack, text="", hands_over=False), approval)
-        return replace(self._standing_by(work), reason=why)
+        # What was asked of a user who is stuck leads nowhere; what was answered beside a flow that failed is told.
+        text = "" if is_stuck else work.text
+        work = await self._run(replace(work, stack=stack, text=text, hands_over=False), approval)
+        return replace(self._standing_by(work), reason=why, resumed="")  # what waits is not asked again beside it
+
+    def _why_handed_over(self, work: TurnWork) -> str:
+        """Return why a person has to take over; empty if nobody has to."""
+        limit, count = self.handover_after, work.not_understood or 0
+        if limit is None:
+            return ""
+        if work.status == "failed" and spent_budget() is None and work.runs:
+            return f"{work.runs[-1].flow} failed: {work.runs[-1].problem}"
+        if count < limit or understanding_of(work) != "stuck":
+            return ""
+        top = work.stack.top
+        if top is None:
+            return f"{count} messages in a row were not understood"
+        return f"{count} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
         done = (self.flow(run.flow) for run in work.runs if run.status == "done")
@@ -492,6 +509,9 @@ class TurnFlows:
             return replace(work, called=called, returned=names)
         while run.status in _ENDED and (top := work.stack.top) is not None and top.name in callers:
             undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
+            if run.refusal:  # nothing failed: what was wished beside it is named, and that is all
+                text = say("not_done_either", titles=self.titles.flow(top.name))
+                undone = replace(undone, status="blocked", text=text)
             work = replace(work, stack=work.stack.without_top(), runs=(*work.runs, undone))
             callers = self._callers(undone.flow)
         return work
@@ -560,6 +580,8 @@ class TurnFlows:
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
         elif run.status == "done" or run.status in _ENDED:
+            if run.status == "failed" and not kept and run.begun and self.handover_after is not None:
+                kept = (progress.model_copy(update={"status": "failed"}),)  # a person takes over what was answered
             stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
@@ -602,6 +624,8 @@ class TurnFlows:
             return replace(begun, problem="; ".join(closed.notes))
         _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
         is_new = top.status == "queued" and not flow.manual
+        if top.refusal:
+            return refused_run(begun, CannotDo(top.refusal), f"a check of {top.name}: cannot be done: {top.refusal}")
         if top.wrong:
             begun = replace(begun, wrong=top.wrong)
         if is_new and (unclear := top.choices):
@@ -616,12 +640,7 @@ class TurnFlows:
 
         async def choose(conditional: ConditionalFlow) -> int | None:
             finding = branch_of(self.selector, conditional, attempt.work.request, top.request)
-            place = await run_within_budget(finding, what="a branch")
-            spent = spent_budget()
-            if spent is not None:  # a branch chosen without its model must not be stored
-                spent.stopped(f"before a branch of {conditional.name} was chosen")
-                raise TimeoutError("no time was left to choose a branch")
-            return place
+            return await _in_time(finding, conditional.name)
 
         runner = FlowRunner(
             executor=self.executor,
@@ -694,9 +713,18 @@ async def _said(answer: str) -> str:
     return answer
 
 
-def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
-    asked = (before.name, before.asks, before.answers, before.status)
-    return now.status == "waiting" and asked == (now.name, now.asks, now.answers, now.status)
+def _turns_not_understood(work: TurnWork) -> int:
+    """Return how many turns in a row were not understood, this one included."""
+    before = work.request.conversation.not_understood
+    return {"understood": 0, "stuck": before + 1, "neither": before}[understanding_of(work)]
+
+
+def _with_call_parked(work: TurnWork) -> TurnWork:
+    """Keep the call that waits for a yes with its flow: a yes to the person who takes over is none to the call."""
+    top, pending = work.stack.top, work.pending
+    if top is None or pending is None or pending.flow != top.name:
+        return replace(work, pending=None)
+    return replace(work, stack=work.stack.with_top(top.model_copy(update={"pending": pending})), pending=None)
 
 
 def _own_words(wish: str, message: str) -> str:
@@ -753,6 +781,26 @@ def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = 
         found |= wanted_of([tool], [name for name in asked if folded_name(name) not in given])
         given |= {folded_name(name) for name in (*found, *(each.name for each in outputs(tool)))}
     return found
+
+
+async def _in_time(finding: Coroutine[Any, Any, int | None], name: str) -> int | None:
+    """Return the branch of this flow that is found, unless the time of the turn is over.
+
+    Raises:
+        ModelError: The model of the choice failed.
+        TimeoutError: No time is left: a branch that is chosen without its model must not be stored.
+    """
+    try:
+        place = await run_within_budget(finding, what="a branch")
+    except ModelError:
+        if spent_budget() is None:
+            raise
+        place = None
+    spent = spent_budget()
+    if spent is not None:
+        spent.stopped(f"before a branch of {name} was chosen")
+        raise TimeoutError("no time was left to choose a branch")
+    return place
 
 
 async def _prompt(flow: BaseFlow | None) -> str:

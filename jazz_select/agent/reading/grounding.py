@@ -109,6 +109,7 @@ class Grounded(NamedTuple):
         taken_back: Inputs that the user withdraws.
         refused: Reasons of refusal by input.
         wrong: Messages to the user by input, from the author's checks.
+        refusal: Why the flow cannot be done with these values, as an author's check tells the user (`CannotDo`).
     """
 
     values: Mapping[str, Any] = {}
@@ -116,6 +117,7 @@ class Grounded(NamedTuple):
     taken_back: tuple[str, ...] = ()
     refused: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
+    refusal: str = ""
 
 
 NOTHING_SAID: Final = Grounded()

@@ -162,7 +162,8 @@ class SelectionReader:
             wanted = self.inputs(state, each.flow)
             like = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
             found = await self.running.checked(each.flow, thing_named(wanted, like, state.request.message))
-            wishes.append(Wish(each.flow, Grounded(values=found.values, wrong=found.wrong)))
+            said = Grounded(values=found.values, wrong=found.wrong, refusal=found.refusal)
+            wishes.append(Wish(each.flow, said))
         return replace(reading, wishes=tuple(wishes))
 
     def is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
@@ -370,7 +371,8 @@ class SelectionReader:
         """Apply the author's checks to the values."""
         found = await self.running.checked(name, said.values)
         wrong = {**said.wrong, **found.wrong}
-        return said._replace(values=found.values, wrong=wrong), tuple(found.notes.values())
+        checked = said._replace(values=found.values, wrong=wrong, refusal=found.refusal)
+        return checked, tuple(found.notes.values())
 
 
 def is_sure(result: FlowSelectionResult) -> bool:
