@@ -185,6 +185,17 @@ async def test_the_check_of_an_input_may_say_so_before_anything_runs(
     assert (result.conversation.flows, result.conversation.pending) == ((), None)
 
 
+async def test_of_several_objects_only_the_one_that_a_check_refuses_ends() -> None:
+    desk = Desk("check")
+    asked = Input("order", "Which order?", example="A-1", check=desk.check)
+    objects = {"cancel_order": [{"order": "B-2"}, {"order": "A-1"}]}
+    both = json.dumps({"flows": ["cancel_order"], "values": objects})
+    made = agent_of(desk_flows(inputs=[asked]), desk, model=ScriptedModel(both), policy=Policy())
+    (result,) = await talk(made, "stop B-2 and A-1")
+    assert result.status == "confirming"
+    assert result.text.startswith(f"{SHIPPED}\n\nThis would be done next: Cancelling an order: A-1 will not be sent")
+
+
 async def test_a_guard_may_say_so_too() -> None:
     @guard
     def closed(_: Any) -> None:
