@@ -296,7 +296,8 @@ def _asked_again(state: TurnWork) -> TurnWork:
 def _within_room(flows: Sequence[OpenFlow], wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
     """Return the wishes for which a conversation has room beside its open flows, and the others."""
     named = {each.flow for each in wishes}
-    room = MOST_FLOWS - sum(each.name not in named for each in flows)
+    taken = sum(each.name not in named and not each.is_final for each in flows)  # what destroyed something is kept
+    room = max(1, MOST_FLOWS - taken)
     return tuple(wishes[:room]), tuple(wishes[room:])
 
 
