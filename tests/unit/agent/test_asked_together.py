@@ -22,8 +22,9 @@ QUESTION = f"This would be done next: {BOTH}. Shall I do all of this, yes or no?
 class Bank:
     """Money that goes to people, and receipts that are mailed."""
 
-    def __init__(self, *, fails_for: str = "") -> None:
+    def __init__(self, *, fails_for: str = "", gives: str = "receipt") -> None:
         self.log: list[tuple[str, dict[str, Any]]] = []
+        self.gives = gives
         self.fails_for = fails_for
 
     def tools(self) -> list[Tool]:
@@ -32,7 +33,7 @@ class Bank:
                 msg = "the account is closed"
                 raise OSError(msg)
             self.log.append(("transfer", given))
-            return {"receipt": f"R-{given['to']}"}
+            return {self.gives: f"R-{given['to']}"}
 
         def mail_receipt(**given: Any) -> dict[str, bool]:
             self.log.append(("mail_receipt", given))
@@ -262,6 +263,27 @@ async def test_an_announced_call_is_not_made_where_the_other_one_failed() -> Non
     _, ended = await talk(agent_of(bank, model), "pay_people", "yes")
     assert (bank.log, ended.conversation.pending) == ([], None)
     assert "it uses the output of s1, which failed" in model.calls[-1][-1].content
+
+
+@pytest.mark.spec("018.5")
+@pytest.mark.parametrize("made_up", [{"receipt": "R-9", "by": "post"}, {"receipt": "R-Sam", "by": "pigeon"}])
+async def test_a_model_cannot_make_an_announced_call_with_what_was_neither_shown_nor_returned(
+    made_up: dict[str, str],
+) -> None:
+    bank = Bank(gives="number")  # and no receipt, so that the announced call cannot be made
+    model = ScriptedModel(mailing({"$ref": "pay#/receipt"}), calls(("mail_receipt", made_up)))
+    _, again = await talk(agent_of(bank, model), "pay_people", "yes")
+    assert (again.status, bank.log) == ("confirming", [("transfer", SAM)])
+    assert f"Mail receipt (receipt: {made_up['receipt']}, by: {made_up['by']})" in again.text
+
+
+@pytest.mark.spec("018.5")
+async def test_a_model_that_gives_an_announced_call_other_words_is_asked_about() -> None:
+    bank = Bank(gives="number")
+    whole = mailing({"$ref": "pay#"})
+    model = ScriptedModel(whole, calls(("mail_receipt", {"receipt": "R-Sam", "by": "pigeon"})))
+    _, again = await talk(agent_of(bank, model), "pay_people", "yes")
+    assert (again.status, bank.log) == ("confirming", [("transfer", SAM)])
 
 
 @pytest.mark.spec("018.5")
