@@ -12,6 +12,7 @@ from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCalled, tell
 from jazz_select.agent.conversation import Conversation, normalized_message
+from jazz_select.agent.conversation_view import forget_closed
 from jazz_select.agent.decide import decide
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -28,16 +29,8 @@ from jazz_select.agent.part_checks import (
 from jazz_select.agent.reading.message_reader import MessageReader
 from jazz_select.agent.reading.selection_reader import SelectionReader
 from jazz_select.agent.run import ActionRunner, pending_of_top
-from jazz_select.agent.turn import (
-    TurnInput,
-    TurnRequest,
-    TurnResult,
-    TurnWork,
-    checked_input,
-    forget_closed,
-    listening,
-    tell_of_step,
-)
+from jazz_select.agent.turn import TurnInput, TurnRequest, TurnResult, TurnWork, checked_input
+from jazz_select.agent.turn_events import listening, tell_of_step
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of

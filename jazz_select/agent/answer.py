@@ -12,7 +12,8 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.agent.turn import TurnWork, listener, result_of
+from jazz_select.agent.turn import TurnWork
+from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow

@@ -23,9 +23,10 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
+from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, output_fields, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
-from jazz_select.agent.turn import ConversationView, listener
+from jazz_select.agent.turn_events import listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
 from jazz_select.errors import ChainError

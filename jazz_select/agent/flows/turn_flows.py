@@ -9,13 +9,15 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import Chain, ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, refused_run, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
 from jazz_select.agent.stuck import understanding_of
-from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
+from jazz_select.agent.turn import FlowStack, TurnRequest, TurnStatus, TurnWork
+from jazz_select.agent.turn_events import tell_turn
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import CannotDo, FlowError, ModelError
 from jazz_select.flow.base import BaseFlow, chain_of

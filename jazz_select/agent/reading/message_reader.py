@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.reading.bare_answer import (
     approval_heard,
     bare_answer,
@@ -18,7 +19,7 @@ from jazz_select.agent.reading.grounding import (
 )
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
-from jazz_select.agent.turn import ConversationView, TurnRequest, TurnWork
+from jazz_select.agent.turn import TurnRequest, TurnWork
 from jazz_select.consent import Asked, Consent, read_consent
 from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.text import describe_error

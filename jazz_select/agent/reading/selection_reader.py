@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from jazz_select.agent.answer import shown_value
 from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.bare_answer import (
     agreed_offer,
@@ -28,7 +29,7 @@ from jazz_select.agent.reading.grounding import (
     shown_inputs,
 )
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
-from jazz_select.agent.turn import ConversationView, TurnRequest, TurnWork
+from jazz_select.agent.turn import TurnRequest, TurnWork
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import is_courtesy, is_denied
 from jazz_select.errors import JazzSelectError

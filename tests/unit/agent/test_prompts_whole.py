@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.conversation import Conversation, Ran, Said
-from jazz_select.agent.turn import ConversationView, TurnRequest
+from jazz_select.agent.conversation_view import ConversationView
+from jazz_select.agent.turn import TurnRequest
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
 KINDS = ("choose", "decide", "call", "talk")
