@@ -15,7 +15,18 @@ from jazz_select.arguments import Seconds, check_argument
 from jazz_select.consent import NEITHER, Asked, Consent, is_every, read_consent
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
+from jazz_select.json_values import (
+    Secret,
+    exactly,
+    json_container,
+    plain,
+    plain_bytes,
+    shortened_json,
+    signed,
+    storable,
+    storable_text,
+    unsigned,
+)
 from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
 from jazz_select.routing.question import Before, described, question, question_together, visible
 from jazz_select.routing.records import Door, ToolCall
@@ -25,7 +36,7 @@ from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.stages import UserQuestion
-from jazz_select.text import as_text, cut, json_line, nfkc, one_line, titled
+from jazz_select.text import as_text, beginning, cut, estimate_tokens, json_line, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
@@ -235,9 +246,16 @@ LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
-MOST_CALLS: Final = 20
+MOST_CALLS: Final = 40
+LONGEST_CALLS: Final = 240_000
+"""Characters of the results of all stored calls; it is more than prompts show of them."""
 MOST_LOOK_UPS: Final = 12
 _EPISODE: Final = 300
+RESULT_TOKENS: Final = 6_000
+"""Most tokens of a result that is kept whole: it has room beside what is told of the call itself."""
+LONGEST_RESULT: Final = 24_000
+"""Most characters of a result that is kept whole; blanks are no tokens."""
+LeftOut = Literal["", "part", "all"]
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
@@ -261,7 +279,8 @@ class Ran(_Frozen):
     """A call that was made, as a model sees it.
 
     Attributes:
-        output: The output, or the reason of a failure.
+        output: The output as JSON text, or the reason of a failure.
+        left_out: What of the output is not kept, because it is too long.
         final: Whether the tool is destructive.
         call: Fingerprint of a call that must not be repeated without an approval.
         arguments: The arguments, long values cut.
@@ -275,6 +294,41 @@ class Ran(_Frozen):
     call: str = ""
     arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     turn: int = Field(default=0, ge=0)
+    left_out: LeftOut = ""
+
+
+def kept_result(output: object) -> tuple[str, LeftOut]:
+    """Return a tool's result as JSON text to store, and what of it is left out because it is too long.
+
+    A text that holds a JSON object or list is kept as that: quoted, it costs more and is hard to read.
+    """
+    value = decoded_result(output)
+    text = storable_text(value)
+    first = text[:LONGEST_RESULT]
+    tokens = estimate_tokens(first.replace(":", ": ").replace(",", ", "))  # as prompts show it
+    if first == text and tokens <= RESULT_TOKENS:
+        return text, ""
+    most = min(LONGEST_RESULT, len(first) * RESULT_TOKENS // tokens)
+    if isinstance(value, str):
+        return storable_text(beginning(value, most)), "part"
+    part = shortened_json(value, most)
+    return ("", "all") if part is None else (part, "part")
+
+
+def decoded_result(output: object) -> object:
+    """Return the object or list that a text holds as JSON; anything else as it is."""
+    found = json_container(output) if isinstance(output, str) else None
+    return output if found is None else found
+
+
+def stored_calls(calls: Sequence[Ran]) -> tuple[Ran, ...]:
+    """Return the last calls as a conversation stores them; of too many long results the oldest are left out."""
+    room, stored = LONGEST_CALLS, list[Ran]()
+    for call in reversed(calls[-MOST_CALLS:]):
+        room -= len(call.output)
+        is_kept = room >= 0 or call.failed
+        stored.append(call if is_kept else call.model_copy(update={"output": "", "left_out": "all"}))
+    return tuple(reversed(stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +346,7 @@ class Part:
         last: The last tool that succeeded.
         own: What its own tools returned, in this turn and before. Only later parts of a sequence see it.
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
-        ran: The calls made, as a model sees them: stored are the last ten, and all destructive ones.
+        ran: The calls made: stored are the last ten, and all destructive ones, of their results the beginning.
         final: Whether it called a destructive tool.
     """
 
@@ -419,7 +473,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         episodes: Summaries of the last turns, added to the next request for recall.
         pending: The call that the last turn asked the user to approve; a yes allows it once.
         done: Flows completed in the last turns; the next message may still be about them.
-        calls: The last twenty calls of tools, by flows and models.
+        calls: The last forty calls of tools, by flows and models, with what they returned.
         shown: What models were shown, and since which turn, with append-only prompts.
         question: The last turn's question which flow is meant; the next message is first read as its answer.
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.

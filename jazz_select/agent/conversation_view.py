@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
-from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, PendingCall, Ran, Said
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, Said
+from jazz_select.agent.earlier_calls import CallLine, fresh_lines, growing_lines
 from jazz_select.agent.turn import TurnRequest, TurnWork
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
@@ -22,7 +21,6 @@ CHOOSING_CHARS: Final = 3_000
 _LONGEST_EARLIER: Final = 800
 _MOST_HEARD: Final = 8
 _MOST_DONE: Final = 2
-_CALLS_CHARS: Final = 8_000
 _LONGEST_FACT: Final = 500
 
 
@@ -157,31 +155,14 @@ class ConversationView:
         """Return the facts, a line each."""
         return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.request.facts.items())
 
-    def call_lines(self) -> list[tuple[Ran, str]]:
-        """Return the calls with their lines, for prompts that only grow; old turns are dropped several at once."""
-        turn = self.ledger.turn if self.ledger is not None else 0
-        lines = [(call, _call(call)) for call in self.calls]
-        turns = [call.turn for call in self.calls if call.turn]
-        whole_from = turns[0] + 1 if len(turns) >= MOST_CALLS else 1
-        start = steady_start(
-            [(call.turn or turn, len(line)) for call, line in lines], _CALLS_CHARS, whole_from=whole_from
-        )
-        return [(call, line) for call, line in lines if (call.turn or turn) >= start]
+    def call_lines(self) -> list[CallLine]:
+        """Return the calls, a line each, for prompts that only grow."""
+        return growing_lines(self.calls, self.ledger.turn if self.ledger is not None else 0)
 
     def render_calls(self) -> str:
-        """Return the calls as data, a line each; the earliest are left out if there are too many."""
-        if self.ledger is not None:
-            return "\n".join(line for _, line in self.call_lines())
-        lines: list[str] = []
-        room = _CALLS_CHARS
-        for call in reversed(self.calls):
-            line = _call(call)
-            room -= len(line)
-            if room < 0 and lines:
-                break
-            lines.insert(0, line)
-        gone = len(self.calls) - len(lines)
-        return "\n".join([*([f"[… {gone} earlier calls are left out …]"] if gone else []), *lines])
+        """Return the calls as data, a line each; what is left out says so."""
+        lines = fresh_lines(self.calls) if self.ledger is None else [each.text for each in self.call_lines()]
+        return "\n".join(lines)
 
     def render_flows(self, but: str = "") -> str:
         """Return the other open flows and what they wait for, a line each."""
@@ -204,20 +185,6 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall |
         wanted=flow.request,
         waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question_for_models(),
     )
-
-
-def _call(call: Ran) -> str:
-    when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
-    came = {"failed": call.output.removeprefix("failed: ")} if call.failed else {"returned": _read(call.output)}
-    return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
-
-
-def _read(output: str) -> Any:
-    """Decode an output that is JSON; one that was cut stays text."""
-    try:
-        return orjson.loads(output)
-    except ValueError:
-        return output
 
 
 def _value(value: object) -> str:

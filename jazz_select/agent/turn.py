@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal, cast
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import (
-    MOST_CALLS,
     MOST_EPISODES,
     MOST_FLOWS,
     MOST_LOOK_UPS,
@@ -19,6 +18,7 @@ from jazz_select.agent.conversation import (
     Said,
     bounded,
     said_by_user,
+    stored_calls,
     stored_question,
 )
 from jazz_select.agent.flows.flow_runner import FlowRun
@@ -381,7 +381,7 @@ class TurnWork:
                 "pending": self.pending,
                 "done": (*before.done, *done)[-MOST_EPISODES:],
                 "turns": before.turns + 1,
-                "calls": (*before.calls, *calls)[-MOST_CALLS:],
+                "calls": stored_calls((*before.calls, *calls)),
                 "shown": ledger.shown if ledger is not None else (),
                 "question": self.question and stored_question(self.question),
                 "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],

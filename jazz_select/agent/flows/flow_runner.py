@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from pydantic import ConfigDict
 
-from jazz_select.agent.conversation import FlowStatus, Part, Ran, part_paths
+from jazz_select.agent.conversation import FlowStatus, Part, Ran, kept_result, part_paths
 from jazz_select.errors import (
     CannotDo,
     DecisionAskError,
@@ -25,7 +25,7 @@ from jazz_select.errors import (
 )
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.flow.composite import ConditionalFlow
-from jazz_select.json_values import shorter_text, storable_fields, storable_text
+from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
@@ -46,7 +46,8 @@ _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, 
 ONE_OF: Final = "one of "
 """Prefix of the name of a decision step; the candidate tools follow."""
 _MOST_RAN: Final = 10
-LONGEST_RAN: Final = 1_200
+_LONGEST_RAN: Final = 1_200
+"""Characters of a result in a flow's progress, which no prompt shows: the conversation has the calls for that."""
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
@@ -134,9 +135,15 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             Part(**_progress(part)),
             own=own,
             lost=tuple(dict.fromkeys((*_still(earlier, own), *lost))),
-            ran=tuple(ran for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final),
+            ran=tuple(
+                _brief(ran) for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final
+            ),
         )
     return progress
+
+
+def _brief(ran: Ran) -> Ran:
+    return ran.model_copy(update={"output": beginning(ran.output, _LONGEST_RAN)})
 
 
 def _progress(part: Part) -> dict[str, Any]:
@@ -165,7 +172,7 @@ def _step_name(step: Step) -> str:
 def ran_of(
     tool: Tool,
     arguments: Mapping[str, Any],
-    output: str,
+    output: object,
     *,
     failed: bool,
     refused: bool = False,
@@ -173,14 +180,23 @@ def ran_of(
 ) -> Ran:
     """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval.
 
+    `output` is what the tool returned, or the reason of the failure as text.
     The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it. A call
     that was `refused` changed nothing, and may be made again.
     """
     call = "" if refused else fingerprint_once(tool, arguments)
     kept = without_filled(storable_fields(arguments)[0], filled)
     given = {name: _short_value(value) for name, value in kept.items()}
-    final = tool.destructive and not refused
-    return Ran(tool=tool.name, output=output, final=final, failed=failed, call=call, arguments=given)
+    text, left_out = (str(output), "") if failed else kept_result(output)
+    return Ran(
+        tool=tool.name,
+        output=text,
+        left_out=left_out,
+        final=tool.destructive and not refused,
+        failed=failed,
+        call=call,
+        arguments=given,
+    )
 
 
 def _short_value(value: Any) -> Any:
@@ -483,7 +499,7 @@ class FlowRunner:
 
     def _stored_call(self, record: StepRecord) -> Ran:
         unread = "it ran: " if record.fault == "output" else ""
-        output = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
+        output = record.output if record.status == "ok" else f"{unread}{record.error}"
         tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
         return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
 
