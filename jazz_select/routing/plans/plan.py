@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.schemas.fields import Schema, alternatives, mapping
+from jazz_select.routing.schemas.fields import RESULT, Schema, alternatives, mapping
 from jazz_select.text import beginning, some_of
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
@@ -49,10 +49,14 @@ def malformed(pointer: str) -> str:
 def look_up(value: Any, pointer: str) -> Any:
     """Return the part of `value` at a well-formed pointer, or Missing.
 
-    After a `#` characters may be percent-encoded; a key that matches literally takes precedence.
+    After a `#` characters may be percent-encoded; a key that matches literally takes precedence. `/result` is the value
+    itself if it has no such field: models are told of an output under that name.
     """
     here, way = value, ""
-    for token in pointer.split("/")[1:]:
+    tokens = pointer.split("/")[1:]
+    if tokens[:1] == [RESULT] and not (isinstance(value, Mapping) and RESULT in value):
+        tokens = tokens[1:]
+    for token in tokens:
         found = _child(here, _unescaped(token))
         if isinstance(found, Missing):
             return Missing(f"{way or 'the output'} {found.problem}")
@@ -294,9 +298,15 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
 
 
 def _lost(pointer: str, root: Schema) -> str:
-    """Return where a pointer leaves what the schema describes, or ""."""
+    """Return where a pointer leaves what the schema describes, or ""; `/result` may be the whole, as in `look_up`."""
+    tokens = pointer.split("/")[1:]
+    problem = _lost_at(tokens, root)
+    return _lost_at(tokens[1:], root) if problem and tokens[0] == RESULT else problem
+
+
+def _lost_at(tokens: Sequence[str], root: Schema) -> str:
     here: list[object] = [root]
-    for token in pointer.split("/")[1:]:
+    for token in tokens:
         key = _unescaped(token)
         below: list[object] = []
         known: dict[str, None] = {}
