@@ -21,6 +21,7 @@ from jazz_select.agent.chain.prompts import (
     results_message,
     with_system,
 )
+from jazz_select.agent.chain.told_results import refers_to_results, text_with_results
 from jazz_select.agent.chain.tool_calls import Announce, Made, Returned, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AfterCall,
@@ -382,17 +383,17 @@ class _Loop:
             return await self._report_unreadable(text, read, number)
         if not read.calls:
             return await self._finish(read.text), []
-        await self._say(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
         final, problem = self.ending.end_of(read.calls)
         if final is not None:
+            await self._say(read.text)
             return await self._finish(final, final=final), []
-        results = self._record(await self._run_calls(read.calls, problem, number))
-        if self._ends(results, read.text):
-            if not self.ends_with[results[-1].tool]:
+        results, said, is_answer = await self._call_and_say(read, problem, number)
+        if is_answer or self._ends(results, said):
+            if not self.ends_with.get(results[-1].tool, True):
                 await self._withdraw()
-            return self._chain("answered", answer=as_text(read.text)), []
+            return self._chain("answered", answer=as_text(said)), []
         more = self.ending.last if number + 1 >= self.last else ""
         if is_native:
             called = Message(
@@ -400,6 +401,21 @@ class _Loop:
             )
             return None, [called, *native_results(reply.tool_calls, results, more)]
         return None, [_assistant_message(text), results_message(results, more)]
+
+    async def _call_and_say(self, read: ToolReply, problem: str, number: int) -> tuple[list[ToolResult], str, bool]:
+        """Run the calls of a reply and say its text. Return the results, what was said, and whether that is the answer.
+
+        A text that refers to the results is said once they are there, and is then the answer; it is not said if a
+        value is missing.
+        """
+        if not refers_to_results(read.text):
+            await self._say(read.text)
+            return self._record(await self._run_calls(read.calls, problem, number)), read.text, False
+        place = len(self.entries)
+        results = self._record(await self._run_calls(read.calls, problem, number))
+        said = text_with_results(read.text, results)
+        await self._say(said, place)
+        return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
 
     async def _run_calls(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
         if not problem and number >= self.last:
@@ -483,9 +499,10 @@ class _Loop:
         await self._say(cut(text, LONGEST_REPLY))
         return None, [_assistant_message(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, place: int | None = None) -> None:
+        """Record and tell a text; at its `place` among the entries if calls have been made since."""
         if text.strip():
-            self.entries.append(AssistantText(text=as_text(text)))
+            self.entries.insert(len(self.entries) if place is None else place, AssistantText(text=as_text(text)))
             await tell(self.options.on_event, ChainText(text=as_text(text)))
 
     async def _finish(self, text: str, *, final: str | None = None) -> Chain:
