@@ -339,6 +339,17 @@ def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
     return texts + _unknown_outcomes(doubtful, titles)
 
 
+def _unfinished(work: TurnWork, titles: Titles) -> str:
+    """Say what was done and what is left if a model reached its limit of calls, and nothing else ends the turn."""
+    is_over = work.error is not None or work.pending is not None or _exceeded_budget() is not None
+    run = work.runs[-1] if work.runs else None
+    if not work.incomplete or is_over or (run is not None and run.status != "active"):
+        return ""
+    left = titles.flow(run.flow) if run is not None else json_line(beginning(work.request.message, _LONGEST_VALUE))
+    done = done_so_far(work, titles)
+    return " ".join(filter(None, (done, say("unfinished", what=left))))
+
+
 def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
     return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
@@ -402,7 +413,7 @@ class AnswerWriter:
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
         if status in {"waiting", "confirming"} and not back and (queued := self._queued(work)):
             texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
-        text = "\n\n".join(text for text in (work.text, *texts, back) if text)
+        text = "\n\n".join(text for text in (work.text, *texts, back, _unfinished(work, titles)) if text)
         if _exceeded_budget() is None and (_was_not_read(work) or (not text and isinstance(work.error, ChainError))):
             # What was wished is kept, and the next message goes on with it.
             text = "\n\n".join(filter(None, (say("no_answer"), text)))

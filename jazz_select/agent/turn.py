@@ -57,7 +57,7 @@ class TurnResult:
         selection: How they were selected; None if nothing had to be.
         prompt: The prompts of the flows under way, the active one first.
         resumed: The parked flow that is under way again.
-        incomplete: Whether a limit cut the answer short.
+        incomplete: Whether a limit cut the answer short; the text then says what is left, and asks whether to go on.
         reason: Why the turn ended so, if that is not plain: for logs, not for users.
         notes: Degradations: facts of an open flow that could not be kept in `conversation`, by name; and that nothing
             keeps two processes from continuing with the same approved call.
