@@ -414,6 +414,12 @@ def json_container(text: str) -> dict[str, Any] | list[Any] | None:
     return cast("dict[str, Any] | list[Any]", found) if isinstance(found, dict | list) else None
 
 
+def unquoted_json(value: object) -> Any:
+    """Return the object or list that a text holds as JSON; anything else as it is."""
+    found = json_container(value) if isinstance(value, str) else None
+    return value if found is None else found
+
+
 def _fewer(value: Any, most: int) -> Any:
     """Keep the first `most` entries of each list, and thirty characters of each text for each."""
     if isinstance(value, list):

@@ -18,13 +18,13 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
     Secret,
     exactly,
-    json_container,
     plain,
     plain_bytes,
     shortened_json,
     signed,
     storable,
     storable_text,
+    unquoted_json,
     unsigned,
 )
 from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
@@ -302,7 +302,7 @@ def kept_result(output: object) -> tuple[str, LeftOut]:
 
     A text that holds a JSON object or list is kept as that: quoted, it costs more and is hard to read.
     """
-    value = decoded_result(output)
+    value = unquoted_json(output)
     text = storable_text(value)
     first = text[:LONGEST_RESULT]
     tokens = estimate_tokens(first.replace(":", ": ").replace(",", ", "))  # as prompts show it
@@ -313,12 +313,6 @@ def kept_result(output: object) -> tuple[str, LeftOut]:
         return storable_text(beginning(value, most)), "part"
     part = shortened_json(value, most)
     return ("", "all") if part is None else (part, "part")
-
-
-def decoded_result(output: object) -> object:
-    """Return the object or list that a text holds as JSON; anything else as it is."""
-    found = json_container(output) if isinstance(output, str) else None
-    return output if found is None else found
 
 
 def stored_calls(calls: Sequence[Ran]) -> tuple[Ran, ...]:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from jazz_select.agent.conversation import MOST_CALLS, Ran, decoded_result
-from jazz_select.json_values import storable_text
+from jazz_select.agent.conversation import MOST_CALLS, Ran
+from jazz_select.json_values import storable_text, unquoted_json
 from jazz_select.selector.prompt import steady_start
 from jazz_select.text import estimate_tokens, json_line
 
@@ -124,7 +124,7 @@ def _result_of(call: Ran) -> Any:
         found: object = orjson.loads(call.output)
     except orjson.JSONDecodeError:
         return call.output
-    return _without_nulls(decoded_result(found))
+    return _without_nulls(unquoted_json(found))
 
 
 def _without_nulls(value: Any) -> Any:

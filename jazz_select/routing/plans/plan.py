@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
+from jazz_select.json_values import unquoted_json
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.schemas.fields import RESULT, Schema, alternatives, mapping
 from jazz_select.text import beginning, some_of
@@ -54,7 +55,8 @@ def look_up(value: Any, pointer: str) -> Any:
     """
     here, way = value, ""
     tokens = pointer.split("/")[1:]
-    if tokens[:1] == [RESULT] and not (isinstance(value, Mapping) and RESULT in value):
+    shown = unquoted_json(value)
+    if tokens[:1] == [RESULT] and not (isinstance(shown, Mapping) and RESULT in shown):
         tokens = tokens[1:]
     for token in tokens:
         found = _child(here, _unescaped(token))
@@ -69,6 +71,7 @@ def _unescaped(token: str) -> str:
 
 
 def _child(value: Any, key: str) -> Any:
+    value = unquoted_json(value)  # as models are shown it
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value)
         for spelling in (key, unquote(key)):

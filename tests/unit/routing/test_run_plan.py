@@ -97,6 +97,10 @@ WHOLE: list[Any] = [
     pytest.param([{"sku": "L"}], LIST, "a#/result/0/sku", "L", id="a part of a list"),
     pytest.param({"sku": "L"}, ORDER, "a#/result", {"sku": "L"}, id="an object"),
     pytest.param({"sku": "L"}, ORDER, "a#/result/sku", "L", id="a field of an object"),
+    pytest.param('{"sku": "L"}', None, "a#/sku", "L", id="a field of an object in a text"),
+    pytest.param('[{"sku": "L"}]', None, "a#/result/0/sku", "L", id="a part of a list in a text"),
+    pytest.param('{"sku": "L"}', None, "a#/result", '{"sku": "L"}', id="a whole text"),
+    pytest.param('{"result": "own"}', None, "a#/result", "own", id="the field of that name in a text"),
     pytest.param({"result": "own"}, OWN, "a#/result", "own", id="its own field of that name"),
 ]
 
