@@ -111,10 +111,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Say this text of the table, and nothing else; `why`, for logs."""
+    """Say this text of the table, and nothing else; `why`, for logs. What waits is not asked again if it `pauses`."""
 
     text: str
     why: str
+    pauses: bool = False
 
 
 Action = (

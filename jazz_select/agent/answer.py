@@ -379,7 +379,7 @@ class AnswerWriter:
                 traced.note({"tier": tier.value, "given": work.value is not None})
         return cut_short(work, self.titles)
 
-    def _in_words(self, work: TurnWork) -> TurnWork:
+    def _in_words(self, work: TurnWork) -> TurnWork:  # noqa: C901 - a text for each way to wait
         status, titles = work.status, self.titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
@@ -391,6 +391,8 @@ class AnswerWriter:
         if status == "handed_over":
             back = ""
             texts = _taken_over(work, titles, contact)
+        elif work.paused:
+            status = status if work.pending is not None else "waiting"
         elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"

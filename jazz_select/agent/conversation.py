@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import NEITHER, Asked, Consent, is_every, read_consent
+from jazz_select.consent import NEITHER, Consent, is_every, read_consent, why_no_yes
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
@@ -27,6 +27,7 @@ from jazz_select.json_values import (
     unquoted_json,
     unsigned,
 )
+from jazz_select.phrases import Asked
 from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
 from jazz_select.routing.question import Before, described, question, question_together, visible
 from jazz_select.routing.records import Door, ToolCall
@@ -43,6 +44,7 @@ from jazz_select.values import Message, flow_id
 from jazz_select.words import folded_name, stems
 
 _LONGEST_REASON: Final = 1_000
+_ONLY_SOME: Final = "it names only some of the calls"
 
 
 class PendingCall(BaseModel):
@@ -142,7 +144,7 @@ class PendingCall(BaseModel):
             for name, value in each.arguments.items():
                 same = name not in arguments or arguments[name] == value
                 arguments[name if same else f"{name} {number}"] = value
-        return Asked(words=words, arguments=arguments)
+        return Asked(words=f"{words} {self.flow}", arguments=arguments)
 
     def answer_in(self, message: str, *, quote: str | None = None) -> Consent:
         """Return the answer of a message to the question, as of `read_consent`. A yes to only some calls is none."""
@@ -150,6 +152,13 @@ class PendingCall(BaseModel):
             return Consent("yes")
         said = read_consent(message, self.asked, quote=quote)
         return NEITHER if said.answer == "yes" and self._names_only_some(message) else said
+
+    def why_not_in(self, message: str, *, quote: str | None = None) -> str:
+        """Return why a yes in a message does not count, as of `why_no_yes`; empty if it counts, or if there is none."""
+        if self.answer_in(message, quote=quote).answer == "yes":
+            return ""
+        said = read_consent(message, self.asked, quote=quote)
+        return _ONLY_SOME if said.answer == "yes" else why_no_yes(message, self.asked, quote=quote)
 
     def _names_only_some(self, message: str) -> bool:
         """Whether a message names some of the calls, by their tools or arguments, and not the others."""

@@ -42,6 +42,7 @@ class ConversationView:
         calls: Tool calls with arguments and results, earliest first.
         waits_for: The open yes-or-no question, of a flow or of none.
         waiting: Name of the flow that asks `waits_for`; empty if none.
+        no_yes: Why a yes to it in this message does not count.
     """
 
     request: TurnRequest
@@ -49,6 +50,7 @@ class ConversationView:
     calls: tuple[Ran, ...] = ()
     waits_for: str = ""
     waiting: str = ""
+    no_yes: str = ""
 
     @classmethod
     def of(
@@ -68,6 +70,7 @@ class ConversationView:
             calls=(*conversation.calls, *work.calls, *made),
             waits_for=waiting.question_for_models() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
+            no_yes=work.no_yes if waiting is not None else "",
         )
 
     @property

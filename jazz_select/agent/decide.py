@@ -42,6 +42,8 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
     top = state.stack.top
     if reading.problem:
         return _without_a_selection(state)
+    if reading.waits:
+        return (Tell("paused", "the user asked for time", pauses=True),)
     if reading.source == "model":
         return _as_read(state, reading, able)
     if reading.answer in {"yes", "no"} and state.pending is not None:

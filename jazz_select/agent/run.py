@@ -47,6 +47,7 @@ class ActionRunner:
             state,
             selection=reading.selection or state.selection,
             notes=(*state.notes, *reading.notes),
+            no_yes=reading.no_yes,
             error=reading.error or state.error,
             reason=state.reason or reading.problem,
         )
@@ -176,7 +177,8 @@ class ActionRunner:
 
     @_done.register
     async def _tell(self, action: Tell, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
-        return replace(state, way="ask", text=say(action.text), reason=state.reason or action.why)
+        reason = state.reason or action.why
+        return replace(state, way="ask", text=say(action.text), reason=reason, paused=action.pauses)
 
     def _in_words(self, wish: Wish) -> str:
         values = ", ".join(map(shown_value, wish.said.values.values()))

@@ -3,7 +3,8 @@
 from typing import Final, Literal
 
 from jazz_select.agent.turn import TurnWork
-from jazz_select.consent import is_courtesy, phrases
+from jazz_select.consent import is_courtesy
+from jazz_select.phrases import phrases
 from jazz_select.text import nfkc
 from jazz_select.threads import spent_budget
 from jazz_select.words import ASKING

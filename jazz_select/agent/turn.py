@@ -302,6 +302,8 @@ class TurnWork:
         about: Whether the message only asks or comments about the top flow.
         besides: The rest of a message beside a yes or a no, if no flow fits it.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
+        paused: Whether the user asked for time, so that what waits is not asked again.
+        no_yes: Why a yes in the message does not count, in words; empty if there is none, or it counts.
         handed_back: The part of the message that a model handed back or over; it is selected for again.
         hands_over: Whether models at work on flows may hand over another wish: once in a turn.
         notes: Degradations, and what a decision model read in the message, or why that did not count.
@@ -328,6 +330,8 @@ class TurnWork:
     about: bool = False
     besides: str = ""
     hears_first: bool = False
+    paused: bool = False
+    no_yes: str = ""
     handed_back: str = ""
     hands_over: bool = True
     runs: tuple[FlowRun, ...] = ()

@@ -93,6 +93,7 @@ _WAITING: Final = (
     "WAITING FOR THE USER'S YES, which this message did not give; if it asks something, answer that and call nothing: "
     "the question is repeated behind your answer. Call something else only if the user wants it otherwise:"
 )
+_NO_YES: Final = "THE USER'S YES DOES NOT COUNT, so that you may ask about it:"
 _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be dropped:"
 _FACTS: Final = "KNOWN:"
 _HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
@@ -231,6 +232,7 @@ class OpenFlowQuestion:
             f"IT WAITS FOR:\n{json_line(waits)}" if self.only_about and waits else "",
             f"{_WAITING}\n{json_line(view.waits_for)}" if asks_itself else "",
             _GOES_ON if self.goes_on else "",
+            f"{_NO_YES} {view.no_yes}" if view.no_yes else "",
             _MISSING.format(", ".join(map(name_shown, self.missing))) if self.missing else "",
         )
 

@@ -21,7 +21,8 @@ from jazz_select.agent.reading.grounding import (
     same,
 )
 from jazz_select.chat.decisions import Decided, Decider
-from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, phrases, read_consent
+from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, read_consent
+from jazz_select.phrases import phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.telemetry import span
@@ -259,8 +260,8 @@ def identifiers(message: str) -> list[str]:
 @cache
 def _no_names() -> frozenset[str]:
     """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
-    answers = ("yes", "no", "courtesy", "stops", "denies", "chooses", "unsure")
-    others = ("scope", "adds", "points", "between", "common", "sighs")
+    answers = ("yes", "no", "waits", "courtesy", "stops", "denies", "chooses", "unsure")
+    others = ("scope", "times", "adds", "points", "between", "common", "sighs")
     every = (phrase for kind in (*answers, *others) for phrase in phrases()[kind])
     return frozenset(word for phrase in every for word in phrase.split())
 
@@ -310,23 +311,36 @@ _APPROVAL: Final = ChoiceQuestion(
 
 async def approval_heard(
     decider: Decider | None, pending: PendingCall, message: str
-) -> tuple[Consent, tuple[str, ...]]:
-    """Read whether a message approves or refuses the pending call. Return the consent, and notes.
+) -> tuple[Consent, str, tuple[str, ...]]:
+    """Read whether a message approves or refuses the pending call.
 
-    The table of phrases decides if it can. A model's yes counts only if a sentence of the message is a yes by the
-    table, because such models are overconfident and miss irony.
+    The table of phrases decides if it can. A decision model's yes counts only if a sentence of the message is a yes by
+    the table, because such models are overconfident and miss irony.
+
+    Returns:
+        The consent, why a yes in the message does not count, and notes.
     """
     said = pending.answer_in(message)
-    if said.answer != "neither" or decider is None:
-        return said, ()
+    if said.answer != "neither":
+        return said, "", ()
+    if decider is None:
+        return said, pending.why_not_in(message), ()
     (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
-        return Consent("no"), (_as_read(decider, "the message", found),)
+        return Consent("no"), "", (_as_read(decider, "the message", found),)
     if found.label == _YES:
         said = pending.answer_in(message, quote="")
-        why = "" if said.answer == "yes" else ", and its words are none"
-        return said if said.answer == "yes" else NEITHER, (f"{_as_read(decider, 'the message', found)}{why}",)
-    return NEITHER, (found.note,) if found.note else ()
+        why = (
+            "" if said.answer == "yes" else pending.why_not_in(message, quote="") or "no sentence of it is a plain yes"
+        )
+        return said, why, (_as_read(decider, "the message", found),)
+    why = "" if found.label else pending.why_not_in(message)
+    return NEITHER, why, (found.note,) if found.note else ()
+
+
+def yes_not_taken(why: str) -> str:
+    """Return the sentence for logs and models that a yes does not count, for this reason."""
+    return f"the yes does not count: {why}"
 
 
 async def flags_heard(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
-from jazz_select.consent import LONGEST_READ
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
+from jazz_select.phrases import LONGEST_READ
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import Tool

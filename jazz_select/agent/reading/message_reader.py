@@ -13,6 +13,7 @@ from jazz_select.agent.reading.bare_answer import (
     is_correction,
     is_value,
     several_answers,
+    yes_not_taken,
 )
 from jazz_select.agent.reading.grounding import (
     Grounded,
@@ -20,7 +21,8 @@ from jazz_select.agent.reading.grounding import (
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
 from jazz_select.agent.turn import TurnRequest, TurnWork
-from jazz_select.consent import Asked, Consent, read_consent
+from jazz_select.consent import Consent, asks_to_wait, read_consent
+from jazz_select.phrases import Asked
 from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.text import describe_error
 from jazz_select.threads import run_within_budget
@@ -36,10 +38,15 @@ class MessageReader:
         """Return what the message of a turn says."""
         picked = picked_option(state.request, beside=state.stack.top is not state.stack.waiting)
         notes: tuple[str, ...] = ()
+        no_yes = ""
+        if asks_to_wait(state.request.message) and (state.pending is not None or state.stack.waiting is not None):
+            return Reading(waits=True)
         if state.pending is not None:
             if (corrected := await self._corrected(state, state.pending)) is not None:
                 return corrected
-            heard, notes = await approval_heard(self.selections.running.decider, state.pending, state.request.message)
+            decider = self.selections.running.decider
+            heard, why, notes = await approval_heard(decider, state.pending, state.request.message)
+            no_yes = "" if self.selections.able.reads else why  # else the reader may find the yes
             # A refusal with more text may be a correction, which a model that reads it can tell.
             if heard.answer == "yes" or (heard.answer == "no" and not (heard.rest and self.selections.able.reads)):
                 reading = Reading(answer=heard.answer, notes=notes)
@@ -47,7 +54,9 @@ class MessageReader:
         reading = await self._by_rules(state, picked)
         if reading is None:
             reading = await self.selections.read(state, picked)
-        return replace(reading, notes=(*notes, *reading.notes))
+        no_yes = reading.no_yes or no_yes
+        notes = (*notes, *([yes_not_taken(no_yes)] if no_yes else []))
+        return replace(reading, no_yes=no_yes, notes=(*notes, *reading.notes))
 
     async def read_part(self, state: TurnWork) -> Reading:
         """Return what a part of a message says, which the model at work on a flow handed back."""

@@ -33,6 +33,8 @@ class Reading:
         source: Who read it.
         answer: What it says to the call that waits for a yes; or, without one, to whether the waiting flow goes on.
             "unclear" if a model found a yes that does not count.
+        no_yes: Why a yes in it does not count, in words; empty if there is none, or it counts.
+        waits: Whether it only asks for time.
         proposal: What it says to the value that the agent proposed for an input of the waiting flow.
         picked: Its answer to which flow is meant.
         said: What it says of the inputs of the waiting flow.
@@ -56,6 +58,8 @@ class Reading:
 
     source: Source = "rule"
     answer: Literal["", "yes", "no", "unclear"] = ""
+    no_yes: str = ""
+    waits: bool = False
     proposal: Literal["", "yes", "no"] = ""
     picked: PickedOption = ""
     said: Grounded = NOTHING_SAID

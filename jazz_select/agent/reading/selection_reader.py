@@ -31,7 +31,7 @@ from jazz_select.agent.reading.grounding import (
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
 from jazz_select.agent.turn import TurnRequest, TurnWork
 from jazz_select.chat.client import ChatClient
-from jazz_select.consent import is_courtesy, is_denied
+from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
@@ -104,7 +104,8 @@ class SelectionReader:
         off = tuple(names[each] for each in decision.called_off if each in names)
         reading = replace(reading, source="model", called_off=off)
         if state.pending is not None and decision.confirmed:
-            reading = replace(reading, answer=_confirmed(state.pending, decision, state.request.message, off))
+            answer, no_yes = _confirmed(state.pending, decision, state.request.message, off)
+            reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.stack.top))
         waiting = next((each for each in reversed(state.stack.flows) if each.name not in off), None)
@@ -434,13 +435,20 @@ def known_values(state: TurnWork, waiting: OpenFlow) -> dict[str, Any]:
 
 def _confirmed(
     pending: PendingCall, decision: Decision, message: str, off: Sequence[str]
-) -> Literal["yes", "no", "unclear"]:
-    """Return what a model read of the answer to the call that waits; "unclear" for a yes that does not count."""
-    if decision.confirmed == "no":
-        return "no"
+) -> tuple[Literal["yes", "no", "unclear"], str]:
+    """Return what a model read of the answer to the call that waits, and why a yes does not count.
+
+    The answer is "unclear" for a yes that does not count, and for a refusal that only asks for time.
+    """
     quote = decision.quote
-    counts = bool(quote) and pending.answer_in(message, quote=quote).answer == "yes"
-    return "yes" if counts and pending.flow not in off else "unclear"
+    quote = decision.quote
+    if decision.confirmed == "no":
+        return ("unclear" if asks_to_wait(quote) else "no"), ""
+    if not quote:
+        return "unclear", "the reader quotes no words for it"
+    counts = pending.answer_in(message, quote=quote).answer == "yes"
+    why = "" if counts else pending.why_not_in(message, quote=quote)
+    return ("yes" if counts and pending.flow not in off else "unclear"), why
 
 
 def _not_chosen(
