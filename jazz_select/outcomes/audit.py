@@ -7,7 +7,7 @@ nothing but the log is counted.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import exp, fsum, inf, lgamma, log, log1p
 from time import time
@@ -100,6 +100,8 @@ def audit_of(
 ) -> tuple[Audit, tuple[Move, ...]]:
     """Measure the promise in a log, and return the audit with the moves of thresholds that follow from it. Blocking.
 
+    Of those who measure the same log at once, one writes a move, and the others are answered with it.
+
     Args:
         kept: The log.
         agent_id: Whose entries.
@@ -111,11 +113,27 @@ def audit_of(
     """
     answers, moves = kept.sure_answers(agent_id, last=_LAST), kept.moves(agent_id)
     due = tuple(_due(answers, moves, promise))
-    if keeps:
+    if keeps and due:
         for each in due:
-            kept.keep_move(agent_id, each)
-        kept.flush()
-    return _measured(answers, (*moves, *due), promise("")), due
+            kept.keep_move(agent_id, each, following=moves)
+        stored = kept.moves(agent_id)
+        due = tuple(_own_moves(due, stored[len(moves) :]))
+        moves = (*stored, *(each for each in due if not _is_stored(each, stored)))
+    else:
+        moves = (*moves, *due)
+    return _measured(answers, moves, promise("")), due
+
+
+def _own_moves(due: Iterable[Move], added: Sequence[Move]) -> Iterator[Move]:
+    """Yield the moves that were not forestalled by another one; one that could not be written counts here alone."""
+    changed = {each.flow for each in added}
+    for each in due:
+        if _is_stored(each, added) or not changed & {"", each.flow}:
+            yield each
+
+
+def _is_stored(move: Move, stored: Iterable[Move]) -> bool:
+    return any(replace(each, after=move.after) == move for each in stored)
 
 
 def _measured(answers: Sequence[SureAnswer], moves: Sequence[Move], promise: float | None) -> Audit:

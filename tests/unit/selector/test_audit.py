@@ -1,6 +1,8 @@
 """The audit within a selection: who is asked all the same, asked once more, and what a broken promise changes."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from jazz_select import FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.audit import is_audited
+from jazz_select.outcomes.log import SureAnswer
 from jazz_select.ports import Reply
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
@@ -142,6 +145,46 @@ async def test_drift_closes_the_threshold_and_evidence_opens_it(log: OutcomeLog)
         await other.select("money back")
     assert [each.kind for each in log.moves("a")] == ["raised", "lowered"]
     assert (await other.select("money back")).decision.reason is Reason.CONFIDENT
+
+
+class Held(OutcomeLog):
+    """A log that is read while `open` is set, and counts how often, and by how many at once."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open = threading.Event()
+        self.open.set()
+        self.reads = self.now = self.most_at_once = 0
+
+    def sure_answers(self, agent_id: str, *, last: int) -> tuple[SureAnswer, ...]:
+        self.reads += 1
+        self.now += 1
+        self.most_at_once = max(self.most_at_once, self.now)
+        found = super().sure_answers(agent_id, last=last)
+        self.open.wait()
+        self.now -= 1
+        return found
+
+
+@pytest.mark.spec("016.4")
+async def test_those_who_measure_at_once_measure_together(log: OutcomeLog) -> None:
+    held, model = Held(log.path), ScriptedModel(*[says(CANCEL)] * 20)
+    asks = selector(Taught(), model, held)
+    await asks.measure()
+    held.open.clear()
+    selecting = asyncio.gather(*[asks.select(f"money back {number}") for number in range(10)])
+    while len(model.calls) < 20:
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    held.open.set()
+    await selecting
+    assert asks.audit is not None
+    assert asks.audit.whole.audited == 10, "the last measure has read every answer"
+    assert asks.audit.threshold("refund_order") > 0.9
+    assert held.most_at_once == 1
+    assert held.reads < 11
+    assert [each.kind for each in log.moves("a")] == ["raised"]
 
 
 @pytest.mark.spec("016.4")
