@@ -52,7 +52,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "tools without examples have a floor of confidence"
+_FIT = "how much a cosine tells of tools without examples is fitted to their names"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
