@@ -78,12 +78,14 @@ class ConnectedTools:
     async def search(self, request: str, limit: int) -> RecalledTools:
         """The tools that were found for a request, no more than `limit`, which may be none; see `ToolRecall.search`."""
         await self.ready()
+        running = self._running
         tools, notes = self.tools, self._unconnected()
-        if len(tools) <= limit:
+        if len(tools) <= limit and running.decider is None:  # recall knows too little of so few
             return RecalledTools(sorted(tools.values(), key=lambda each: each.name), notes=notes)
         try:
             await self._index()
-            found = await ToolRecall(self._running.memory, self._running.agent_id).search(request, tools, limit)
+            recall = ToolRecall(running.memory, running.agent_id, decider=running.decider)
+            found = await recall.search(request, tools, limit)
         except JazzSelectError as error:
             self._not_indexed(error)
             why = f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"

@@ -10,12 +10,13 @@ import orjson
 import pytest
 
 from jazz_select import ProceduralMemory
+from jazz_select.chat.decisions import decision_client_for
 from jazz_select.errors import ModelError
 from jazz_select.evaluation.tool_examples import load_tool_examples
 from jazz_select.routing import Tool
 from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.testing import ScriptedModel
+from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.values import Message, RecallResult
 from tests.clock import until
 from tests.unit.service.mcp.desk import catalogue, data, served
@@ -75,6 +76,20 @@ async def test_few_tools_are_all_shown_and_nothing_is_claimed_of_them() -> None:
         None,
         [],
     )
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize("count", [3, len(TOOLS)], ids=["few", "many"])
+async def test_a_decision_model_says_that_none_of_few_or_many_tools_fits(count: int) -> None:
+    async with catalogue(TOOLS[:count]) as running:
+        decider = ScriptedDecider("none", repeat=True, sure=0.99)
+        running.decider = decision_client_for(decider)
+        async with served(AgentServer(running)) as client:
+            found = data(await client.call_tool("search_tools", {"request": "paint a bathroom purple"}))
+    assert found["tools"] == []
+    assert found["p_none"] > 0.6
+    assert "so none is shown" in found["notes"][0]
+    assert len(decider.calls) == 1
 
 
 def writing(*, failing: bool = False) -> ScriptedModel:
