@@ -363,7 +363,10 @@ def learned_model(
     )
     shown = [card.id for card in cards for _ in rows[card.id]]
     evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)
-    persons = {
-        request_digest(each.request): flow_id(each.right) if each.right else NONE for each in seen if each.by_person
-    }
-    return replace(model, evidence=evidence, persons=persons)
+    return replace(model, evidence=evidence, persons=told_by_persons(seen))
+
+
+def told_by_persons(seen: Iterable[Evidence]) -> dict[str, str]:
+    """Return the ids of the flows that persons say are right, by `request_digest`; `NONE` for no flow."""
+    persons = (each for each in seen if each.by_person)
+    return {request_digest(each.request): flow_id(each.right) if each.right else NONE for each in persons}
