@@ -4,24 +4,29 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
+import httpx2
 import orjson
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from jazz_select import ProceduralMemory
 from jazz_select.chat.decisions import decision_client_for
 from jazz_select.errors import ModelError
-from jazz_select.evaluation.tool_examples import load_tool_examples
+from jazz_select.evaluation.tool_examples import examples_in_log, load_tool_examples
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing import Allow, Deny, Tool
 from jazz_select.routing.tools.tool_memory import tools_scope
+from jazz_select.service.agents import ServedAgents
 from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.values import Message, RecallResult
 from tests.clock import until
-from tests.unit.service.mcp.desk import catalogue, data, served
+from tests.unit.service.mcp.desk import catalogue, data, over_http, served
 
 VERBS = {
     "share": "Let somebody else use a {0}.",
@@ -219,6 +224,33 @@ async def test_what_clients_searched_for_and_called_places_a_tool(
             log.flush()
             assert (await first_found(running) == "list_invoice") is learned
             assert {each.agent_id for each in log.read()} == {tools_scope("support")}
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize(
+    ("keys", "mode", "hints"),
+    [(["ada", "bo"], "legacy", 2), (["ada", "ada"], "legacy", 2), (["ada", "bo"], "auto", 0)],
+    ids=["two keys", "two sessions of one key", "no sessions"],
+)
+async def test_over_http_one_key_is_one_witness(tmp_path: Path, keys: Sequence[str], mode: str, hints: int) -> None:
+    tools = [replace(tool, read_only=tool.name.startswith("list_")) for tool in TOOLS]
+    names = {sha256(key.encode()).hexdigest(): key for key in ("ada", "bo")}
+    with OutcomeLog(tmp_path / "outcomes.db") as log:
+        async with catalogue(tools) as running:
+            running.log = log
+            agents = ServedAgents({"support": running}, dict.fromkeys(names, "support"), names=names)
+            async with over_http(agents) as url:
+                for key in keys:
+                    async with (
+                        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http,
+                        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+                    ):
+                        await client.call_tool("search_tools", {"request": OWED, "limit": 50})
+                        await client.call_tool("call_tool", {"name": "list_invoice", "arguments": {}})
+        entries = list(log.read())
+        assert [each.corrected_by.key for each in entries if each.corrected_by is not None] == keys[:hints]
+        counted = len(set(keys[:hints])) == 2
+        assert examples_in_log(log, "support", tools) == ({"list_invoice": (OWED,)} if counted else {})
 
 
 @pytest.mark.spec("016.11")
