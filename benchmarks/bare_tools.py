@@ -85,6 +85,11 @@ class Searches:
         return await self._deciding.search(text, self._tools)
 
 
+def _some(found: RecalledTools) -> float:
+    """P(some tool is right); of a request without words, of which nothing is known, whether any was found."""
+    return float(bool(found)) if found.p_none is None else 1 - found.p_none
+
+
 async def measured(dataset: Dataset, embedder: str, limit: int, decider: str = "") -> rows.Row:
     """One row of results."""
     inside = sampled(dataset.requests, limit, dataset.seed)
@@ -104,7 +109,7 @@ async def measured(dataset: Dataset, embedder: str, limit: int, decider: str = "
     there = [bool(each.confidences.keys() & request.gold) for each, request in zip(found, inside, strict=True)]
     kept = [bool({tool.name for tool in each} & request.gold) for each, request in zip(found, inside, strict=True)]
     firsts += [(max(each.confidences.values(), default=0.0), False) for each in beyond]
-    some, none = ([1 - (each.p_none or 0.0) for each in group] for group in (found, beyond))
+    some, none = ([_some(each) for each in group] for group in (found, beyond))
     numbers = {
         "AUROC": sureness.auroc(some, none),
         "FPR@95": sureness.fpr_at(some, none),

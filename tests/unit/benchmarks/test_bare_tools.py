@@ -22,10 +22,10 @@ async def test_what_is_asked_and_counted() -> None:
         for thing in THINGS
     )
     inside = tuple(Request(text=f"share my {thing} with Bo", gold=frozenset({f"share_{thing}"})) for thing in THINGS)
-    outside = ("why is the sea salty?", "hello", " ")
+    outside = ("why is the sea salty?", "hello", "\x16", " ")
     row = await bare_tools.measured(Dataset(name="d", flows=flows, requests=inside, outside=outside), EMBEDDER, 10)
     numbers = row["numbers"]
-    assert (row["tools"], row["requests"], row["examples"]) == (10, 7, 0)
+    assert (row["tools"], row["requests"], row["examples"]) == (10, 8, 0)
     assert (numbers["AUROC"], numbers["recalled"], numbers["lost"]) == (1.0, 1.0, 0.0)
     assert numbers["nothing shown"] == 1.0
     assert numbers["P(none) inside"] < 0.5 < numbers["P(none) outside"]
