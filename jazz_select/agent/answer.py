@@ -491,7 +491,7 @@ def _with_question(work: TurnWork) -> TurnWork:
     With a schema there is no text for the question, so the next turn asks it.
     """
     top = work.stack.top
-    if top is None or top.pending is None or work.pending:
+    if top is None or top.pending is None or work.pending or work.status == "handed_over":
         return work
     if not work.resumed and top.name not in {run.flow for run in work.runs}:
         return work

@@ -424,7 +424,9 @@ async def test_what_a_limit_leaves_undone_is_told() -> None:
     bank = Bank()
     model = ScriptedModel(calls(("balance", {})), transfers(SAM, text="Sam is paid."))
     (result,) = await talk(agent_of(bank, model, approval="never", chain_limit=2), "pay_people")
-    assert (result.text, bank.transfers) == ("Not done: Transfer (to: Sam, amount: 50).", [])
+    undone, left = result.text.split("\n\n")
+    assert (undone, bank.transfers) == ("Not done: Transfer (to: Sam, amount: 50).", [])
+    assert left == "This has not come to its end yet. Left to do: Pay people. Shall I go on?"
 
 
 async def test_a_text_that_is_withdrawn_was_not_streamed_as_it_stands() -> None:
