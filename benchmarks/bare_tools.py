@@ -1,5 +1,8 @@
 """Is it known that no tool fits, where tools have no examples? `python -m benchmarks.bare_tools --data DIR`.
 
+`--decider NAME` asks a decision model about what each search found. `--decider simulated` is none: it is told the right
+answer and errs by a seeded draw in one of five requests, which shows what becomes of such answers, and proves nothing.
+
 Tools are indexed as connected ones are, by what they say of themselves; those of MetaTool also with requests that a
 model wrote for each. Asked are the data set's own requests from outside, where it has any, and near misses: requests
 for a third of the tools with that third not there. BFCL says which functions fit among those offered *there*; that
@@ -7,7 +10,7 @@ nothing in the pool of all fits is likely, not sure: in many requests from outsi
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -30,16 +33,21 @@ from benchmarks.options import (
     parsed_seeds,
 )
 from benchmarks.scope import near
+from benchmarks.simulated import Now, SimulatedDecider
 from jazz_select import ProceduralMemory
 from jazz_select.routing import Tool, ToolRecall, sync_tools
-from jazz_select.routing.tools.tool_memory import NOTHING_FITS
+from jazz_select.routing.tools.tool_memory import NOTHING_FITS, RecalledTools
+from jazz_select.selector.decision_stage import NONE
 
 DATASETS = ("bfcl-live", "metatool-single", "metatool-single-3", "metatool-single-6", "sealtools-dev")
-KEY = ("dataset", "embedder", "seed")
+KEY = ("dataset", "embedder", "seed", "decider")
 LIMIT = 1_000
 AGENT = "bench"
 SHOWN = 5
 """Tools that a search shows."""
+SIMULATED = "simulated"
+SIMULATED_RIGHT = 0.8
+"""How often the simulated decision model says what is right of the tools that it is shown, or that none is."""
 
 
 def asked(dataset: Dataset) -> Iterator[Dataset]:
@@ -56,7 +64,33 @@ def tool_of(entry: Entry) -> Tool:
     return Tool(name=entry.name, description=entry.description, input_schema=schema)
 
 
-async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
+class Searches:
+    """Searches of one catalogue, with a decision model if one is named."""
+
+    def __init__(self, memory: ProceduralMemory, tools: Sequence[Tool], decider: str, seed: int) -> None:
+        """Take the index and the tools."""
+        self._tools, self._now, self._is_simulated = tools, Now(), decider == SIMULATED
+        simulated = SimulatedDecider(self._now, accuracy=SIMULATED_RIGHT, recall_right=1.0, seed=seed, knows_none=True)
+        self._recall = ToolRecall(memory, AGENT, top_k=SHOWN)
+        asked = simulated if self._is_simulated else decider or None
+        self._deciding = ToolRecall(memory, AGENT, top_k=SHOWN, decider=asked)
+
+    async def search(self, text: str, right: Collection[str] = ()) -> RecalledTools:
+        """Return what is found for a request; only the simulated model is told which tools are right."""
+        if self._is_simulated:
+            found = await self._recall.search(text, self._tools)
+            shown = [name for name in found.confidences if name in right]
+            self._now.text, self._now.right = text, shown[0] if shown else NONE
+            self._now.first = self._now.right  # its errors are drawn without a look at recall's
+        return await self._deciding.search(text, self._tools)
+
+
+def _some(found: RecalledTools) -> float:
+    """P(some tool is right); of a request without words, of which nothing is known, whether any was found."""
+    return float(bool(found)) if found.p_none is None else 1 - found.p_none
+
+
+async def measured(dataset: Dataset, embedder: str, limit: int, decider: str = "") -> rows.Row:
     """One row of results."""
     inside = sampled(dataset.requests, limit, dataset.seed)
     outside = sampled([text for text in dataset.outside if text.strip()], limit, dataset.seed)
@@ -65,9 +99,9 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
         async with await ProceduralMemory.open(Path(folder) / "index", embedder=embedder) as memory:
             await sync_tools(memory, AGENT, tools, examples=examples)
-            recall = ToolRecall(memory, AGENT, top_k=SHOWN)
-            found = [await recall.search(each.text, tools) for each in inside]
-            beyond = [await recall.search(text, tools) for text in outside]
+            searches = Searches(memory, tools, decider, dataset.seed)
+            found = [await searches.search(each.text, each.gold) for each in inside]
+            beyond = [await searches.search(text) for text in outside]
     firsts: list[tuple[float, bool]] = []
     for each, request in zip(found, inside, strict=True):
         name, sure = max(each.confidences.items(), key=lambda pair: pair[1], default=("", 0.0))
@@ -75,7 +109,7 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
     there = [bool(each.confidences.keys() & request.gold) for each, request in zip(found, inside, strict=True)]
     kept = [bool({tool.name for tool in each} & request.gold) for each, request in zip(found, inside, strict=True)]
     firsts += [(max(each.confidences.values(), default=0.0), False) for each in beyond]
-    some, none = ([1 - (each.p_none or 0.0) for each in group] for group in (found, beyond))
+    some, none = ([_some(each) for each in group] for group in (found, beyond))
     numbers = {
         "AUROC": sureness.auroc(some, none),
         "FPR@95": sureness.fpr_at(some, none),
@@ -90,6 +124,7 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
         "dataset": dataset.name,
         "embedder": embedder_label(embedder),
         "seed": dataset.seed,
+        "decider": decider,
         "data": dataset.sha256,
         "tools": len(tools),
         "examples": sum(map(len, examples.values())),
@@ -99,12 +134,13 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
     }
 
 
-def main(
+def main(  # noqa: PLR0913 - one parameter per option
     data: DataFolder = None,
     embedder: Embedders = None,
     seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests that a tool fits, and that none does, per data set.")] = LIMIT,
     dataset: Annotated[list[str] | None, typer.Option(help="Data sets; may be repeated.")] = None,
+    decider: Annotated[str, typer.Option(help="A decision model, or `simulated`; none by default.")] = "",
     *,
     unclean: Unclean = False,
 ) -> None:
@@ -114,7 +150,7 @@ def main(
     for spec in embedder or ["static", "minilm"]:
         for whole in catalogue.each(dataset or DATASETS, folder, parsed_seeds(seeds)):
             for each in asked(whole):
-                row: dict[str, Any] = asyncio.run(measured(each, spec, limit))
+                row: dict[str, Any] = asyncio.run(measured(each, spec, limit, decider))
                 book.store(row)
                 console.print(f"{each.name} {embedder_label(spec)} {whole.seed}: {row['numbers']}")
 

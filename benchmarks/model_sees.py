@@ -86,9 +86,10 @@ PARTS: Final = {
 TOLD: Final = {
     "read": """\
 Which flows is the message for, what does it give for their inputs, what does it call off, and does it agree to what was
-asked? The flows that were begun stand first, with what they have asked for; then what recall found. `<confirm>` is the
-question that waits for a yes or a no. The rules come first and the message last, so that a provider can serve the
-beginning from its cache. A value that nobody said is not used, whatever the model answers.""",
+asked? The flows that were begun stand first, with what they have asked for; then what recall found. The first three are
+told whole, further ones by name, condition and inputs. `<confirm>` is the question that waits for a yes or a no. The
+rules come first and the message last, so that a provider can serve the beginning from its cache. A value that nobody
+said is not used, whatever the model answers.""",
     "decide": """\
 Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool does to the world.""",
     "call": """\

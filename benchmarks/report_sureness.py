@@ -105,6 +105,7 @@ def bare_tools_table(found: Sequence[rows.Row]) -> str:
     header = (
         "data set",
         "embedder",
+        "decision model",
         "seeds",
         "tools",
         "AUROC of none",
@@ -119,6 +120,7 @@ def bare_tools_table(found: Sequence[rows.Row]) -> str:
         (
             dataset,
             embedder,
+            decider or "none",
             str(len(runs)),
             str(runs[0]["tools"]),
             f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
@@ -126,9 +128,9 @@ def bare_tools_table(found: Sequence[rows.Row]) -> str:
             " / ".join(f"{mean_of(runs, 'numbers', f'P(none) {where}'):.2f}" for where in ("inside", "outside")),
             f"{mean_of(runs, 'numbers', 'ECE'):.3f}",
         )
-        for (dataset, embedder), runs in by(found, "dataset", "embedder")
+        for (dataset, embedder, decider), runs in by(found, "dataset", "embedder", "decider")
     ]
-    return markdown(header, body, words=(0, 1))
+    return markdown(header, body, words=(0, 1, 2))
 
 
 def _best_single(runs: Sequence[rows.Row]) -> str:

@@ -63,9 +63,10 @@ class SimulatedDecider:
 
     most_options = 255
 
-    def __init__(self, now: Now, *, accuracy: float, recall_right: float, seed: int) -> None:
-        """Take where the request stands, how often it is right, and how often recall is."""
+    def __init__(self, now: Now, *, accuracy: float, recall_right: float, seed: int, knows_none: bool = False) -> None:
+        """Take where the request stands, how often it is right, how often recall is, and whether it may say none."""
         self._now, self._accuracy, self._recall_right, self._seed = now, accuracy, recall_right, seed
+        self._knows_none = knows_none
         self.spent = Spent()
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
@@ -76,6 +77,8 @@ class SimulatedDecider:
             raise TypeError(msg)
         rng = random.Random(f"{self._seed}:decider:{self._now.text}")
         labels = {meaning.partition(". ")[0]: label for label, meaning in question.options.items() if label != NONE}
+        if self._knows_none:
+            labels[NONE] = NONE
         chosen = _drawn(self._now, list(labels), self._accuracy, self._recall_right, rng)
         right = chosen == self._now.right
         # P(sure | right) and P(sure | wrong), so that SURE_SHARE are sure and SURE_RIGHT of those are right.

@@ -1,74 +1,73 @@
 """Read a yes or a no, and the rest of the message, by one table of phrases (`phrases.toml`)."""
 
 import re
-import tomllib
-import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Final, Literal, NamedTuple
 
-from jazz_select.text import nfkc
-from jazz_select.words import ACTING, stem, stems
+from jazz_select.phrases import (
+    LONGEST_READ,
+    NOTHING_ASKED,
+    POINT,
+    TOKEN,
+    UNPARTED,
+    WORD,
+    Asked,
+    Shown,
+    beginnings_in,
+    describe_other,
+    folded,
+    has_any,
+    is_figure,
+    is_run,
+    kinds_in,
+    language_of,
+    phrases,
+    phrases_in,
+    plain,
+    with_whole_words,
+)
+from jazz_select.words import ACTING, stems
 
 Answer = Literal["yes", "no", "neither"]
-LONGEST_READ: Final = 4_000
-"""The most characters of a message that are read; Unicode folding may turn one into eighteen."""
+_AGREEING: Final = frozenset({"yes", "beside"})
+_ADVERBS: Final = ("ly", "ment", "mente")
+"""What adverbs end with: they name no thing, unless an article stands before them."""
+_UNREAD: Final = {
+    "scope": "it names something else",
+    "stops": "it makes a condition or a change",
+    "denies": "it denies something",
+    "unneeded": "it denies something",
+}
+"""What may be said of something else, which no rule can tell: where no model has read it, it makes a yes none."""
+_NEUTRAL: Final = frozenset({"courtesy", "asides", "harmless", "signs", "between"})
+"""The kinds of words that change nothing."""
+_HARMFUL: Final = frozenset({"no", "denies", "stops", "waits", "scope", "times"})
 _LONGEST_SENTENCE: Final = 200
-_MOST_WORDS: Final = 5
-_SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
-_ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
-"""A point inside a number or a name does not end a sentence."""
-_PIECES: Final = re.compile(r"[.,;:!¡…。、！()\[\]\"\n]+")
-_ASKING: Final = frozenset("?؟¿？")
-_QUOTING: Final = frozenset('"“”„«»')
-_TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
-"""Skin tones and variation selectors of emoji."""
-_SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
-_APOSTROPHES: Final = re.compile(r"(?<=\w)[\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07](?=\w)|\u2019")
-"""What is typed for an apostrophe inside a word; some of them would be folded into a space and an accent."""
-_SPLIT: Final = re.compile(
-    r"\b(do|does|did|is|are|was|wo|would|should|could|ca|must|has|have|had)(?:n[ \u0300\u0301]+t| n't)\b"
-)
-"""A negation whose apostrophe became a space, or an accent over one: "don t"."""
-_UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
-_SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
-_ADDING: Final = re.compile(r"\s*[,–—-]\s+")
+_MOST_WORDS: Final = 8
+"""The most words of a phrase of the table."""
+_MOST_SIGNED: Final = 4
+"""The most words of a name at the end of a letter."""
+_LONGEST_RUN: Final = 24
+"""The most letters of a phrase in a script without spaces, and of a name."""
+_SHORTEST_PHONE: Final = 6
+"""The least digits of a line at the end of a letter, such as a phone number."""
 _ENDS: Final = " \t\n.!"
+_SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
+_PARTS: Final = re.compile(r"(?<!\d)[,:]|[,:](?!\d)|[;¡¿…、()\[\]\"\n–—]+|\s-\s")
+_ASKING: Final = frozenset("?؟¿？")
+_QUOTED: Final = re.compile(r"[\"“”„«「『]([^\"“”„«»」』]*)[\"“”»」』]")
+_ELIDED: Final = re.compile(r"([^\W\d_]{1,5})'([^\W\d_]{3,})")
+"""An article or a pronoun before a vowel: "l'ordine"."""
+_DRAWN_OUT: Final = re.compile(r"(\w)\1{2,}")
+"""A letter that is drawn out: "pleaseee"."""
+_DASHES: Final = ("-", "–", "—")
 _SHORTEST_FORM: Final = 5
 """The least letters of a verb whose other forms are told by its beginning ("cancel": "cancellation")."""
-_SHORTEST_WISH: Final = 4
-"""The least words of an independent sentence beside a yes; shorter ones ("to Bob", "tomorrow") correct the request."""
-_LETTERS_OF_A_WORD: Final = 3
-"""Letters that count as one word in scripts without spaces."""
-_CLAUSES: Final = re.compile(r"[.,;:!?…。、！？؟()\n–—]+|\s-\s")
+_CLAUSES: Final = re.compile(r"[.,;:!?…。！？؟()\n–—]+|\s-\s")
 _NUMBERED: Final = re.compile(r"\bno\b[.:]?\s*(?=#?\d)")
 """An abbreviated "number", which denies nothing: "order no 60112"."""
-_OWN: Final = frozenset({""})
-"""Replaces the words of a question where there is none, so that only pointing and joining words are known."""
-_POINT: Final = "\ue001"
-"""Placeholder for a point inside a number or a name."""
-_GIVEN: Final = "\ue000"
-"""Placeholder for an argument of the call in question."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The question that a message may answer.
-
-    Attributes:
-        words: The words of the question that an answer may repeat: the tool's name, title and effect.
-        arguments: The call's arguments, as shown.
-    """
-
-    words: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-NOTHING_ASKED: Final = Asked()
 
 
 class Consent(NamedTuple):
@@ -86,87 +85,66 @@ class Consent(NamedTuple):
 NEITHER: Final = Consent("neither")
 
 
-@cache
-def _languages() -> Mapping[str, Mapping[str, list[str]]]:
-    return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
-
-
-@cache
-def phrases() -> Mapping[str, frozenset[str]]:
-    """Return the phrases of all languages by kind, as `phrases.toml` explains them."""
-    every = [*_languages().values()]
-    return {kind: frozenset(nfkc(phrase) for each in every for phrase in each[kind]) for kind in every[0]}
-
-
-@cache
-def _words_by_language() -> Mapping[str, frozenset[str]]:
-    words = {
-        language: {word for phrases_of in kinds.values() for phrase in phrases_of for word in _SPOKEN.findall(phrase)}
-        for language, kinds in _languages().items()
-    }
-    count = Counter(word for each in words.values() for word in each)
-    return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
-
-
-def language_of(message: str) -> str:
-    """Return the language of a message, such as "de", if the table has it; empty if its words do not tell.
-
-    A script used by one language of the table tells it at once.
-    """
-    text = _folded(message[:LONGEST_READ])
-    for language, letters in _SCRIPTS.items():
-        if letters.search(text):
-            return language
-    said = _SPOKEN.findall(text)
-    counts = {language: sum(word in words for word in said) for language, words in _words_by_language().items()}
-    first, second = sorted(counts.values(), reverse=True)[:2]
-    return max(counts, key=counts.__getitem__) if first > second else ""
-
-
 def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> Consent:
     """Return whether a message agrees, refuses or does neither, and what else it says.
 
-    A yes is a sentence made only of phrases and courtesies of the table, or of these and words of the question. Only
-    courtesies may precede it. Nothing after it may call off, deny, add a condition, or name a thing that was not asked
-    about. A no is read likewise. A question ("yes?") answers nothing.
+    By the table alone a yes is a sentence made only of phrases of the table, or of these and words of the question, and
+    no other statement stands before it. A no is read likewise. A question ("yes?") answers nothing. A model that read
+    the message may find the yes anywhere, by the words that it quotes. `why_no_yes` says what makes it none.
 
     Args:
         message: What the user says.
         asked: The question.
-        quote: The sentence in which a model that read the message finds a yes; "" if it names none. It may stand
-            anywhere, and beside it denials and other names are allowed, since the model read them. A condition or a
-            cancellation still makes it no yes.
+        quote: The words in which a model that read the message finds a yes; "" if it names none, so that they have to
+            be a sentence that is a yes by the table.
     """
-    if len(message) > LONGEST_READ or {_GIVEN, _POINT} & set(message):
-        return NEITHER
-    text = _plain(message)
-    if _has(text.casefold(), phrases()["ironic"]):
-        return NEITHER
-    said = [each.strip() for each in _SENTENCES.findall(text) if each.strip(_ENDS)]
-    kinds = [_kind_of(each.casefold(), asked) for each in said]
-    telling = [place for place, kind in enumerate(kinds) if kind != "courtesy"]
-    if not telling:
-        return NEITHER
-    place, wanted = telling[0], None if quote is None else _folded(quote).strip(_ENDS)
-    if wanted is not None:
-        sure = [each for each in telling if kinds[each] == "yes"]
-        place = next((each for each in sure if wanted in {"", said[each].casefold().strip(_ENDS)}), place)
-    rest = [said[each] for each in telling if each != place and (not kinds[each] or kinds[each] != kinds[place])]
-    if kinds[place] == "yes" and any(
-        _corrects(said[each].casefold()) for each in telling if each > place and not kinds[each]
-    ):
-        return NEITHER
-    if kinds[place] in {"yes", "no"}:
-        return _with_rest(kinds[place], said[place], rest, asked, wanted)
-    return _begun(said[place], rest, asked, wanted)
+    return _read(message, asked, quote)[0]
+
+
+def why_no_yes(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> str:
+    """Return why a yes in a message does not count, such as "it names another amount, 50".
+
+    Whoever finds the yes: a condition, a denial, another object, amount, time or person, and somebody else's words make
+    it none. A signature, thanks, anger or relief beside it changes nothing. Return "" if it counts, or if there is none
+    by the table and no model quotes one.
+    """
+    return _read(message, asked, quote)[1]
+
+
+def asks_to_wait(message: str) -> bool:
+    """Whether a message only asks for time, which neither agrees nor refuses."""
+    if len(message) > LONGEST_READ:
+        return False
+    kinds = {label.kind for each in _ReadMessage(message, NOTHING_ASKED).sentences for label in each.labels}
+    return "waits" in kinds and kinds <= {"waits", "yes", "beside", "fills", *_NEUTRAL}
 
 
 def is_courtesy(message: str) -> bool:
     """Whether a message is only thanks or a greeting."""
     if len(message) > LONGEST_READ:
         return False
-    said = [each for each in _SENTENCES.findall(_folded(message)) if each.strip(_ENDS)]
-    return bool(said) and all(_kind_of(each, NOTHING_ASKED) == "courtesy" for each in said)
+    labels = [label for each in _ReadMessage(message, NOTHING_ASKED).sentences for label in each.labels]
+    return bool(labels) and all(label.kind == "courtesy" for label in labels)
+
+
+def is_refusal(message: str) -> bool:
+    """Whether a message answers no, without cancelling the request itself."""
+    words = TOKEN.findall(folded(message))
+    return " ".join(each for each in words if each[0].isalnum() or UNPARTED.match(each)) in phrases()["refuses"]
+
+
+def is_every(message: str) -> bool:
+    """Whether a message says that all of several things are meant: "both of them, please"."""
+    if len(message) > LONGEST_READ:
+        return False
+    table = phrases()
+    words = WORD.findall(folded(message))
+    polite = table["courtesy"] | table["yes"]
+    while words and words[0] in polite:
+        words.pop(0)
+    while words and words[-1] in polite:
+        words.pop()
+    return " ".join(words) in table["every"]
 
 
 def is_denied(message: str, names: Sequence[str]) -> bool:
@@ -179,7 +157,7 @@ def is_denied(message: str, names: Sequence[str]) -> bool:
     """
     if len(message) > LONGEST_READ:
         return True
-    text = _SPLIT.sub(r"\1n't", _NUMBERED.sub(" ", _folded(message)))
+    text = with_whole_words(_NUMBERED.sub(" ", folded(message)))
     clauses = [clause for each in _CLAUSES.split(text) for clause in _without_additions(each) if clause]
     verbs = _verbs_in(names)
     is_asked = any(_asks_for(clause, verbs) for clause in clauses)
@@ -217,7 +195,7 @@ def _asks_for(clause: Sequence[str], verbs: frozenset[str]) -> bool:
 
 def _calls_off(clause: Sequence[str], verbs: frozenset[str]) -> bool:
     """Whether a clause begins with a word that ends something, and then names one of these verbs."""
-    ends = phrases()["stops"] | phrases()["no"]
+    ends = phrases()["stops"] | phrases()["no"] | phrases()["waits"]
     return clause[0] in ends and _mentions(clause[1:], verbs)
 
 
@@ -230,7 +208,7 @@ def _mentions(clause: Sequence[str], verbs: frozenset[str]) -> bool:
 def _without_additions(text: str) -> list[list[str]]:
     """Split a clause before words that add something, and drop the courtesies around the words of each part."""
     parts: list[list[str]] = [[]]
-    for word in _SPOKEN.findall(text):
+    for word in WORD.findall(text):
         if word in phrases()["adds"]:
             parts.append([])
         elif parts[-1] or word not in phrases()["courtesy"]:
@@ -239,196 +217,603 @@ def _without_additions(text: str) -> list[list[str]]:
 
 
 def _denies(text: str) -> bool:
-    return _has(text, phrases()["denies"]) or any(each.endswith("n't") for each in _SPOKEN.findall(text))
+    return has_any(text, phrases()["denies"]) or any(each.endswith("n't") for each in WORD.findall(text))
 
 
-def is_refusal(message: str) -> bool:
-    """Whether a message answers no, without cancelling the request itself."""
-    return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases()["refuses"]
+def has_denial(text: str) -> bool:
+    """Whether a text denies anything, such as "it could not be done", by the words of the table."""
+    return _denies(folded(text))
 
 
-def _begun(sentence: str, rest: Sequence[str], asked: Asked, wanted: str | None) -> Consent:
-    """Read a question that begins with a yes or a no: "yes, and are there fees?".
+# --- a message as sentences, clauses and phrases ---
 
-    Such an addition that is not a question may be irony ("sure, and pigs fly"), unless a model quotes just the yes.
+
+class _Label(NamedTuple):
+    """A phrase of a message and its kind: one of the table, `own` for the question's words, `figure`, or ""."""
+
+    kind: str
+    phrase: str
+    written: str
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is a word that neither the table nor the question has."""
+        return not self.kind and self.written[:1].isalnum()
+
+
+def _told(labels: Sequence[_Label]) -> list[_Label]:
+    """Return the phrases that may change something."""
+    return [each for each in labels if each.kind not in _NEUTRAL]
+
+
+def _thanks(labels: Sequence[_Label]) -> bool:
+    """Whether words thank somebody for something."""
+    return bool(labels) and labels[0].phrase in phrases()["courtesy"] & phrases()["signs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Clause:
+    """A part of a sentence between marks, with its words and phrases."""
+
+    text: str
+    words: tuple[str, ...]
+    labels: tuple[_Label, ...]
+
+    @property
+    def adds(self) -> bool:
+        """Whether it says something besides: "and where is my lamp"."""
+        return bool(self.labels) and self.labels[0].phrase in phrases()["adds"]
+
+    @property
+    def figures(self) -> str:
+        """Its text without the phrases that change nothing, for the numbers and dates in it."""
+        return " ".join(each.written for each in self.labels if each.kind not in _NEUTRAL)
+
+    @property
+    def tells(self) -> bool:
+        """Whether it is a statement about others: "he paid for dinner"."""
+        return bool(self.labels) and self.labels[0].phrase in phrases()["subjects"]
+
+    @property
+    def inquires(self) -> bool:
+        """Whether it begins as questions do."""
+        return bool(self.labels) and self.labels[0].phrase in phrases()["inquires"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sentence:
+    """A sentence of a message.
+
+    Attributes:
+        text: The sentence as written.
+        clauses: Its parts.
+        asks: Whether it is a question.
+        kind: "yes" or "no" if all of it is one by the table, "beside" if it only approves, "aside" if it changes
+            nothing, else "".
+        begins_with: "yes" or "no" if its beginning is one, and it then asks something besides.
+        addition: What it then asks.
     """
-    for found in _ADDING.finditer(sentence):
-        if found.start() > _LONGEST_SENTENCE:  # what is so long is no yes
-            break
-        begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
-        if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
-            continue
-        if any(added.casefold().startswith(f"{each} ") for each in phrases()["adds"]):
-            kind = "" if any(_corrects(each.casefold()) for each in rest) else _kind_of(begun, asked)
-            return _with_rest(kind, begun, [added, *rest], asked, wanted) if kind in {"yes", "no"} else NEITHER
-    return NEITHER
+
+    text: str
+    clauses: tuple[_Clause, ...]
+    asks: bool
+    kind: str = ""
+    begins_with: str = ""
+    addition: str = ""
+
+    @property
+    def labels(self) -> list[_Label]:
+        """The phrases of all clauses."""
+        return [label for each in self.clauses for label in each.labels]
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it agrees only by a word that may as well mean "I see"."""
+        said = _told(self.labels)
+        return len(said) == 1 and said[0].phrase in phrases()["weak"]
 
 
-def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, wanted: str | None) -> Consent:
-    """Return a yes or a no, unless the rest of the message contradicts it."""
-    read = "" if wanted is None else "quoted" if wanted == sentence.casefold().strip(_ENDS) else "read"
-    if not rest:
-        return Consent("yes" if kind == "yes" else "no")
-    weak = {" ".join(each.split()) for each in _PIECES.split(sentence.casefold())} <= {
-        *phrases()["weak"],
-        *phrases()["courtesy"],
-        "",
-    }
-    if any(_kind_of(each.casefold(), asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
-        return NEITHER
-    if kind == "yes" and any(_stops(each.casefold(), asked, read=read) for each in rest):
-        return NEITHER
-    return Consent("yes" if kind == "yes" else "no", " ".join(each.replace(_POINT, ".").strip() for each in rest))
+class _ReadMessage:
+    """A message that may answer a question.
 
-
-def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
-    """Whether a sentence beside a yes may revoke it: by a condition, a change, a denial or another value."""
-    table, said = phrases(), [kind for piece in _PIECES.split(sentence) for kind, _ in _kinds(piece.split(), _OWN)]
-    if _has(sentence, table["stops"]) or ("no" in said and "" not in said):
-        return True
-    if read != "quoted" and _has(sentence, table["scope"]):
-        return True
-    others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
-    return not read and (_denies(sentence) or bool(others))
-
-
-def _corrects(sentence: str) -> bool:
-    """Whether a statement is too short to be independent, or continues the yes before it."""
-    if _ASKING.intersection(sentence):
-        return False
-    words = [word for word in _SPOKEN.findall(sentence.replace(_POINT, "")) if word[0].isalnum()]
-    if words and words[0] in phrases()["adds"]:
-        return False
-    unparted = sum(1 for letter in sentence if letter.isalnum() and _UNPARTED.match(letter))
-    length = unparted // _LETTERS_OF_A_WORD if unparted else len(words)
-    return length < _SHORTEST_WISH or words[0] in phrases()["continues"]
-
-
-def _named(text: str) -> frozenset[str]:
-    """Return the words that name a particular thing: those with a digit or an @."""
-    words = (word.strip(_ENDS + ",;:?()") for word in text.replace(_POINT, ".").casefold().split())
-    return frozenset(word for word in words if "@" in word or any(map(str.isdigit, word)))
-
-
-def _has(text: str, listed: Iterable[str]) -> bool:
-    """Whether a text contains one of these phrases; in scripts without spaces, anywhere."""
-    said = f" {' '.join(_SPOKEN.findall(text))} "
-    return any(f" {each} " in said or (_UNPARTED.search(each) is not None and each in text) for each in listed)
-
-
-def _plain(message: str) -> str:
-    """Remove invisible characters, keeping the user's letters."""
-    seen = "".join(each for each in message if unicodedata.category(each) != "Cf")
-    text = _TONES.sub("", nfkc(_APOSTROPHES.sub("'", seen))).strip()
-    return _ABBREVIATED.sub(_POINT, text)
-
-
-def _folded(message: str) -> str:
-    return _plain(message).casefold()
-
-
-def _kind_of(sentence: str, asked: Asked) -> str:
-    """Return "yes", "no" or "courtesy" if a sentence is one, else ""."""
-    if len(sentence) > _LONGEST_SENTENCE or (_ASKING | _QUOTING).intersection(sentence):
-        return ""
-    text = sentence.replace(_POINT, ".")
-    pieces = [" ".join(piece.split()) for piece in _PIECES.split(text)]
-    table, whole = phrases(), " ".join(filter(None, pieces))
-    if whole in table["yes"] or whole in table["no"]:
-        return "yes" if whole in table["yes"] else "no"
-    found = {kind for piece in pieces for kind, _ in _kinds(piece.split(), frozenset())}
-    if found == {"courtesy"}:
-        return "courtesy"
-    if len(answers := found - {"courtesy", "beside"}) == 1 and answers <= {"yes", "no"}:
-        return answers.pop() if "beside" not in found or "yes" in found else ""
-    return _repeated(text, asked) if asked.words else ""
-
-
-def _repeated(text: str, asked: Asked) -> str:
-    """Return "yes" or "no" for an answer that repeats the question and says nothing more.
-
-    If an argument is itself a "no" or a "stop", a refusal looks like its repetition, so it is not a yes.
+    Attributes:
+        language: Its language, if its words tell.
+        shown: What the question shows.
+        text: The message without the greetings of a letter.
+        sentences: Its sentences.
     """
-    table, whole = phrases(), text
-    for phrase in sorted(_shown(asked.arguments), key=len, reverse=True):
-        text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
-    own = frozenset(stems(asked.words)) - table["denies"]  # a title may contain a "not"
-    pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
-    said = [each for piece in pieces for each in piece if each[0] not in {"courtesy", "beside"}]
-    kinds = [kind for kind, _ in said]
-    if not said or "" in kinds or kinds.count("given") > len(asked.arguments):
-        return ""
-    if kinds[0] == "no":
-        denied = any(phrase.endswith(("don't", "do not", "dont")) for _, phrase in said)
-        return "no" if "yes" not in kinds and denied else ""
-    if kinds[0] != "yes" or "no" in kinds or any(_asks_else(each) for each in pieces):
-        return ""
-    # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object.
-    doubtful = any(
-        kind == "own"
-        and phrase in table["no"]
-        and (said[0][1] in table["weak"] or after not in {"own", "given", "points"})
-        for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
-    )
-    return "" if doubtful or _takes_back(whole, own) else "yes"
 
+    def __init__(self, message: str, asked: Asked) -> None:
+        self._asked = asked
+        self.language = language_of(message)
+        self._known = kinds_in(self.language)
+        self._begins = beginnings_in(self.language)
+        self.shown = Shown.by(asked)
+        self.text = self._without_greetings(with_whole_words(plain(message)))
+        said = (each.strip() for each in _SENTENCES.findall(self.text))
+        self.sentences = [self._sentence(each) for each in said if each.strip(_ENDS)]
 
-def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
-    """Whether an agreeing word has an object, so that it asks for something other than the call."""
-    return any(
-        phrase in phrases()["alone"] and any(kind != "courtesy" for kind, _ in piece[place + 1 :])
-        for place, (_, phrase) in enumerate(piece)
-    )
+    def labels(self, words: Sequence[str]) -> list[_Label]:
+        """Find the phrases in words, the longest first."""
+        found: list[_Label] = []
+        small = [each.casefold() for each in words]
+        place = 0
+        while place < len(words):
+            label, length = self._longest_at(words, small, place)
+            parts = [] if label.kind else self._parts(label.written)
+            found += parts or [label]
+            place += length
+        return found
 
+    def _longest_at(self, words: Sequence[str], small: Sequence[str], place: int) -> tuple[_Label, int]:
+        """Return the longest phrase of the table that begins here, or the word; and its number of words."""
+        most = min(_MOST_WORDS, len(words) - place) if small[place] in self._begins else 1
+        for length in range(most, 1, -1):
+            phrase = " ".join(small[place : place + length])
+            if phrase in self._known:
+                return _Label(self._known[phrase], phrase, " ".join(words[place : place + length])), length
+        return _Label(self._kind(small[place], is_first=place == 0), small[place], words[place]), 1
 
-def _takes_back(text: str, own: frozenset[str]) -> bool:
-    """Whether a text denies or calls off, other than by words of its `own`."""
-    table, words = phrases(), _SPOKEN.findall(text)
-    if any(word in table["denies"] or word.endswith("n't") for word in words):
-        return True
-    return any(
-        " ".join(words[start : start + length]) in table["no"]
-        and any(word not in own and stem(word) not in own for word in words[start : start + length])
-        for start in range(len(words))
-        for length in range(1, _MOST_WORDS + 1)
-    )
+    def _kind(self, word: str, *, is_first: bool) -> str:
+        """Return the kind of a word."""
+        if word.endswith("n't"):
+            return "no" if word in phrases()["no"] else "denies"
+        if self.shown.has(word):
+            return "own"
+        kind = self._known.get(word, "") or self._known.get(_DRAWN_OUT.sub(r"\1", word), "")
+        if word == "si" and not is_first:
+            return "stops"  # "if", where it does not begin
+        return kind or ("figure" if is_figure(word) else "")
 
+    def _parts(self, written: str) -> list[_Label]:
+        """Find the words in one that is written together: after an elision, or in a script without spaces."""
+        elided = _ELIDED.fullmatch(written)
+        if elided:
+            before = elided[1].casefold()
+            kind = "denies" if before == "n" else self._kind(before, is_first=False) or "names"
+            return [_Label(kind, before, elided[1]), *self.labels([elided[2]])]
+        found: list[_Label] = []
+        rest = written if UNPARTED.search(written) else ""
+        while rest:
+            piece = self._longest_piece(rest)
+            if piece:
+                found.append(_Label(self._kind(piece, is_first=not found), piece, piece))
+                rest = rest[len(piece) :]
+                continue
+            unknown, rest = rest[0], rest[1:]
+            if found and not found[-1].kind:
+                unknown = found.pop().written + unknown
+            found.append(_Label("", unknown, unknown))
+        return found
 
-def _shown(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the arguments as people name them: the value, or its name before it."""
-    found: list[str] = []
-    for name, value in arguments.items():
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            text = " ".join(nfkc(str(value)).casefold().split())
-            found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if 0 < len(text) <= _LONGEST_SENTENCE else []
-    return found
+    def _longest_piece(self, text: str) -> str:
+        """Return the longest phrase with which a text in a script without spaces begins, or ""."""
+        for run in self.shown.runs:
+            if text.startswith(run):
+                return run
+        lengths = range(min(len(text), _LONGEST_RUN), 0, -1)
+        return next((text[:length] for length in lengths if text[:length] in self._known), "")
 
-
-def _kinds(words: list[str], own: frozenset[str]) -> list[tuple[str, str]]:
-    """Split words into phrases, longest first, each with its kind; "" for unknown words."""
-    found: list[tuple[str, str]] = []
-    while words:
-        for length in range(min(_MOST_WORDS, len(words)), 0, -1):
-            phrase = " ".join(words[:length])
-            kind = _kind(phrase, own if length == 1 else frozenset())
-            if kind:
-                if kind != "between":
-                    found.append((kind, phrase))
-                words = words[length:]
+    def _sentence(self, text: str) -> _Sentence:
+        written = text.replace(POINT, ".")
+        clauses = tuple(self._clauses(text))
+        asks = not _ASKING.isdisjoint(text)
+        if not asks:
+            is_short = len(text) <= _LONGEST_SENTENCE and not _QUOTED.search(text)
+            return _Sentence(text=written, clauses=clauses, asks=False, kind=self._kind_of(clauses) if is_short else "")
+        for place, clause in enumerate(clauses):
+            if place and (clause.adds or clause.inquires):
+                kind = self._kind_of(clauses[:place])
+                if kind in {"yes", "no"}:
+                    addition = text[text.rindex(clause.text) :].replace(POINT, ".").strip()
+                    return _Sentence(text=written, clauses=clauses, asks=True, begins_with=kind, addition=addition)
                 break
-        else:
-            return [("", words[0])]
-    return found
+        return _Sentence(text=written, clauses=clauses, asks=True)
+
+    def _clauses(self, text: str) -> Iterator[_Clause]:
+        for part in _PARTS.split(text):
+            words = tuple(TOKEN.findall(part))
+            labels = tuple(self.labels(words))
+            if self._is_led(labels):  # "yes and where is it": what is added is a clause of its own
+                first = labels[0]
+                yield _Clause(first.written, words[:1], labels[:1])
+                rest = part[part.index(first.written) + len(first.written) :]
+                yield _Clause(rest.strip(), words[1:], labels[1:])
+            elif words:
+                yield _Clause(part.strip(), words, labels)
+
+    @staticmethod
+    def _is_led(labels: Sequence[_Label]) -> bool:
+        """Whether a yes of one word stands right before something besides."""
+        if not labels or labels[0].kind != "yes" or " " in labels[0].phrase or labels[0].phrase in phrases()["alone"]:
+            return False
+        after = next((each for each in labels[1:] if each.kind != "courtesy"), None)
+        return after is not None and after.phrase in phrases()["adds"]
+
+    def _kind_of(self, clauses: Sequence[_Clause]) -> str:
+        """Return "yes", "no", "beside" or "aside" if clauses are only one by the table, else ""."""
+        labels = [label for each in clauses for label in each.labels]
+        said = _told(labels)
+        if len(clauses) == 1 and _thanks(labels) and _HARMFUL.isdisjoint(each.kind for each in said):
+            return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
+        if not said:
+            whole = " ".join(each.phrase for each in labels)
+            return "yes" if whole in phrases()["yes"] else "aside" if labels else ""
+        if len(said) == 1 and said[0].phrase in phrases()["no"]:
+            return "no"  # though it is a word of the question
+        if said[0].kind != "yes" and said[0].phrase in phrases()["adds"]:
+            said = said[1:]
+        answers = [each.kind for each in said if each.kind != "beside"]
+        if not answers:
+            return "beside"
+        return answers[0] if self._is_answer(clauses, said) else ""
+
+    def _is_answer(self, clauses: Sequence[_Clause], said: Sequence[_Label]) -> bool:
+        """Whether what clauses say is only a yes or only a no, perhaps to words of the question."""
+        kinds = {each.kind for each in said} - {"beside"}
+        first = next(each for each in said if each.kind != "beside")
+        if kinds <= {"no", "waits"} and first.kind == "no":
+            return all(each.kind != "beside" for each in said)
+        allowed = {"yes", "no", "own", "points", "figure", "names", "adds"} if self._asked.words else {"yes"}
+        if not kinds <= allowed or any(self.shown.other(each.figures, spelt=True) for each in clauses):
+            return False
+        if first.kind == "no":
+            return "yes" not in kinds and any(each.phrase.endswith(("don't", "do not", "dont")) for each in said)
+        if first.kind != "yes" or "no" in kinds:
+            return False
+        is_weak = said[0].phrase in phrases()["weak"]
+        return not any(_is_doubtful(_told(each.labels), is_weak=is_weak) for each in clauses)
+
+    def _without_greetings(self, text: str) -> str:
+        """Drop the ends of a letter: a greeting with a name, and a name in a line of its own."""
+        lines = [each for each in text.split("\n") if each.strip()]
+        if not lines:
+            return ""
+        opening = WORD.findall(lines[0]) if len(lines) > 1 else []
+        if 0 < len(opening) <= _MOST_WORDS and self._opens(self.labels(opening)):
+            lines = lines[1:]
+        for place in range(1, len(lines)):
+            is_last = place + 1 == len(lines)
+            if self._ends_letter(lines[place], alone=is_last) and all(map(self._follows, lines[place + 1 :])):
+                lines = lines[:place]
+                break
+        return "\n".join([*lines[:-1], self._without_name(lines[-1])])
+
+    @staticmethod
+    def _opens(labels: Sequence[_Label]) -> bool:
+        """Whether words begin a letter: "Dear team"."""
+        return labels[0].phrase in phrases()["opens"] and _says_nothing(labels)
+
+    def _ends_letter(self, line: str, *, alone: bool) -> bool:
+        """Whether a line begins the end of a letter: "Best regards", "- Tom", or `alone` a name."""
+        words = WORD.findall(line.strip().lstrip("".join(_DASHES)))
+        if len(words) > _MOST_WORDS + _MOST_SIGNED:
+            return False
+        labels = self.labels(words)
+        if not labels:
+            return line.strip().startswith(_DASHES)
+        if labels[0].phrase in phrases()["signs"]:
+            *_, last = labels[0].phrase.split()
+            rest = words[len(labels[0].phrase.split()) :]
+            is_by_program = last in phrases()["names"] and _says_nothing(labels)  # "sent from my …"
+            return not rest or self._is_name(rest) or is_by_program
+        return (alone or line.strip().startswith(_DASHES)) and self._is_name(words)
+
+    def _follows(self, line: str) -> bool:
+        """Whether a line stands below the end of a letter: a name, a number, or what a program adds."""
+        words = TOKEN.findall(line)
+        labels = self.labels(words)
+        digits = sum(map(str.isdigit, line))
+        is_signed = bool(labels) and labels[0].phrase in phrases()["signs"]
+        return self._is_name(words) or (_says_nothing(labels) and (is_signed or digits >= _SHORTEST_PHONE))
+
+    def _without_name(self, line: str) -> str:
+        """Drop a greeting with a name at the end of a line."""
+        found = list(WORD.finditer(line))
+        words = [each.group() for each in found]
+        small = [each.casefold() for each in words]
+        first = max(len(words) - _MOST_WORDS - _MOST_SIGNED, 1)
+        for place in range(first, len(words)):
+            label, length = self._longest_at(words, small, place)
+            if label.phrase in phrases()["signs"] and self._is_name(words[place + length :]):
+                return line[: found[place].start()]
+        return line
+
+    def _is_name(self, words: Sequence[str]) -> bool:
+        return 0 < len(words) <= _MOST_SIGNED and all(self._may_be_name(word) for word in words)
+
+    def _may_be_name(self, word: str) -> bool:
+        is_known = word.casefold() in self._known or is_figure(word.casefold())
+        is_written_so = word[0].isupper() or UNPARTED.match(word) is not None or not word[0].isalnum()
+        return is_written_so and not is_known and len(word) <= _LONGEST_RUN
 
 
-def _kind(phrase: str, own: frozenset[str]) -> str:
-    if own and (phrase in own or stem(phrase) in own):
-        return "own"
-    if own and phrase == _GIVEN:
-        return "given"
+def _says_nothing(labels: Sequence[_Label]) -> bool:
+    """Whether words of a greeting hold nothing that could change a yes."""
+    return (_HARMFUL | {"yes", "own", "reports"}).isdisjoint(label.kind for label in labels)
+
+
+def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
+    """Whether words of the table may ask for something else, or call off.
+
+    "Confirm" with an object asks for another thing. "Yes, cancel" may say either, so a word that calls off needs an
+    object, and so does a word like "with".
+    """
     table = phrases()
-    listed = (("courtesy", table["courtesy"]), ("no", table["no"]), ("yes", table["yes"]), ("beside", table["beside"]))
-    kind = next((name for name, listing in listed if phrase in listing), "")
-    if kind or not own:
-        return kind
-    return "points" if phrase in table["points"] else "between" if phrase in table["between"] else ""
+    for place, label in enumerate(said):
+        is_last = place + 1 == len(said)
+        has_object = not is_last and said[place + 1].kind in {"own", "figure", "points", "names"}
+        if label.phrase in table["alone"] and not is_last and not (place and " " in label.phrase):
+            return True
+        if label.kind == "own" and label.phrase in table["no"] and (is_weak or not has_object):
+            return True
+        if label.kind in {"names", "adds"} and not has_object:
+            return True
+    return False
+
+
+# --- what makes a yes none ---
+
+
+def _read(message: str, asked: Asked, quote: str | None) -> tuple[Consent, str]:
+    """Return what a message answers, and why a yes in it does not count."""
+    if len(message) > LONGEST_READ or POINT in message:
+        return NEITHER, "the message cannot be read"
+    read = _ReadMessage(message, asked)
+    said = [each for each in read.sentences if each.kind not in {"aside", "beside"}]
+    if quote:
+        why = _why_not_quoted(read, quote)
+        return (NEITHER, why) if why else (Consent("yes", " ".join(each.text for each in said if not each.kind)), "")
+    own = said[0] if said else None
+    if quote is not None:
+        own = next((each for each in said if each.kind == "yes"), own)
+    answer = "" if own is None else own.kind or own.begins_with
+    if own is None or not answer:
+        return NEITHER, _why_not_begun(read)
+    if any(each.kind not in {"", answer} for each in said):
+        return NEITHER, "it says yes and no"
+    rest = " ".join(filter(None, (own.addition, *(each.text for each in said if each is not own and not each.kind))))
+    if answer == "no":
+        return Consent("no", rest), ""
+    why = "it may only say that this was heard" if rest and own.is_weak else ""
+    why = why or _why_not_by_table(read, own, unread=quote is None)
+    return (NEITHER, why) if why else (Consent("yes", rest), "")
+
+
+def _why_not_begun(read: _ReadMessage) -> str:
+    """Return what makes a sentence that begins with a yes none, or ""."""
+    for sentence in read.sentences:
+        if not sentence.asks and [each.kind for each in _told(sentence.labels)][:1] == ["yes"]:
+            return _why_not(read, [sentence])
+    return ""
+
+
+def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> str:
+    """Return what makes a sentence that is a yes by the table none, or "".
+
+    `unread` says that no model has read the message.
+    """
+    labels = [label for each in read.sentences for label in each.labels]
+    is_odd = any(not each.kind and not each.is_unknown for each in labels)
+    if is_odd or has_any(read.text.casefold(), phrases()["ironic"]):
+        return "it may not be meant"
+    reasons: Mapping[str, str] = _UNREAD if unread else {"scope": _UNREAD["scope"]}
+    for label in labels:
+        if label.kind in reasons:
+            return f"{reasons[label.kind]}, {label.written!r}"
+    other = read.shown.other(read.text, spelt=False) if unread else ""
+    return f"it names another {describe_other(other)}, {other}" if other else _why_not(read, [own])
+
+
+class _Word(NamedTuple):
+    """A word of a message and where it stands."""
+
+    word: str
+    sentence: _Sentence
+    clause: _Clause
+
+
+def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
+    """Return why the words that a model quotes are no yes, or ""."""
+    parts = _PARTS.split(with_whole_words(plain(quote)))
+    wanted = [each.casefold() for part in parts for each in TOKEN.findall(part)]
+    words: list[_Word] = []
+    for sentence in read.sentences:
+        for clause in sentence.clauses:
+            words += (_Word(word.casefold(), sentence, clause) for word in clause.words)
+    why = "the words that are quoted for it are not in the message"
+    for start in range(len(words) - len(wanted) + 1):
+        found = words[start : start + len(wanted)]
+        if wanted and all(_is_quoted(one, other.word) for one, other in zip(wanted, found, strict=True)):
+            why = _why_not_at(read, found)
+            if not why:
+                return ""
+    return why
+
+
+def _is_quoted(wanted: str, word: str) -> bool:
+    """Whether a word of a quote is one of the message; in scripts without spaces, a part of one."""
+    return wanted == word or (UNPARTED.search(wanted) is not None and wanted in word)
+
+
+def _why_not_at(read: _ReadMessage, quoted: Sequence[_Word]) -> str:
+    """Return why words of a message are no yes, or ""."""
+    agrees = False
+    for clause, group in groupby(quoted, key=lambda each: each.clause):
+        words = list(group)
+        is_besides = clause.adds and clause is not words[0].sentence.clauses[0]
+        agrees = agrees or (not is_besides and _agrees(read.labels([each.word for each in words])))
+    if not agrees:
+        return "its words do not agree"
+    own = [each for each in read.sentences if any(each is other.sentence for other in quoted)]
+    kinds = [label.kind for each in own for label in each.labels]
+    is_heard = "heard" in kinds and sum(each in _AGREEING for each in kinds) == 1
+    return _why_not(read, own) or ("it may only say that this was heard" if is_heard else "")
+
+
+def _agrees(labels: Sequence[_Label]) -> bool:
+    """Whether words agree: by a phrase of the table, or by what would be done ("refund it")."""
+    said = _told(labels)
+    for place, label in enumerate(said):
+        asks_else = label.phrase in phrases()["alone"] and place + 1 < len(said) and " " not in label.phrase
+        if label.kind in _AGREEING and not asks_else:
+            return True
+    is_request = bool(said) and said[0].phrase in ACTING and said[0].phrase not in phrases()["no"]
+    return is_request and all(each.kind in {"own", "points", "figure", "names"} for each in said)
+
+
+def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
+    """Return what makes a yes in sentences none, or ""."""
+    for quoted in _QUOTED.findall(read.text):
+        if any(label.kind in {"yes", "no", "beside"} for label in read.labels(TOKEN.findall(quoted))):
+            return "it quotes somebody"
+    for sentence in read.sentences:
+        why = _why_not_by(read, sentence, is_own=any(sentence is each for each in own))
+        if why:
+            return why
+    return ""
+
+
+def _why_not_by(read: _ReadMessage, sentence: _Sentence, *, is_own: bool) -> str:
+    """Return what in a sentence makes a yes none, or ""; `is_own` if it is the yes."""
+    kinds = {label.kind for label in sentence.labels}
+    first = sentence.clauses[0] if sentence.clauses else None
+    begins_so = first is not None and first.inquires and not first.adds and first.labels[0].kind not in _AGREEING
+    if is_own and (sentence.asks or begins_so) and not sentence.begins_with:
+        return "it asks"
+    reports = "reports" in kinds and (is_own or not kinds.isdisjoint(_AGREEING | {"no", "denies"}))
+    if reports or (is_own and any(map(_is_told_of, sentence.clauses))):
+        return "it tells what somebody says"
+    is_besides = False
+    for place, clause in enumerate(sentence.clauses):
+        if _waits(clause):
+            return "it asks to wait"
+        if sentence.asks and (clause.adds or clause.inquires):
+            return ""  # the rest is a question
+        is_besides = is_besides or (clause.adds and (place > 0 or not is_own))
+        is_yes = is_own and not (place > 0 and clause.tells)
+        why = _why_not_besides(clause) if is_besides else _why_not_in(read, clause, is_own=is_yes, is_first=place == 0)
+        if why:
+            return why
+    return ""
+
+
+def _why_not_besides(clause: _Clause) -> str:
+    """Return what in a further wish makes a yes none, or "". What is wished besides may name anything."""
+    said = _told(clause.labels)
+    is_wish = any(each.is_unknown for each in said)
+    for label in clause.labels:
+        why = _why_not_word(label, said)
+        if not why and label.kind in {"scope", "times"} and not is_wish:
+            why = f"it names something else, {label.written!r}"
+        if why:
+            return why
+    is_about = any(each.kind == "points" for each in said)
+    other = _recipient(clause.labels) if is_about else ""
+    return f"it names somebody else, {other!r}" if other else ""
+
+
+def _why_not_in(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
+    """Return what in a clause makes a yes none, or ""; `is_own` if it is of the sentence that agrees."""
+    labels, said = clause.labels, _told(clause.labels)
+    points = any(each.kind == "points" for each in said)
+    is_close = is_own or _names_only(said) or any(each.kind == "own" for each in said)
+    begins = labels[0].phrase if labels and labels[0].kind not in _NEUTRAL else ""
+    for label in labels:
+        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, said)
+        is_other = (is_close or label.phrase == begins) and not _thanks(labels)
+        if not why and is_other and label.kind in {"scope", "times"}:
+            why = "it names something else" if label.kind == "scope" else "it names another time"
+        if why:
+            return f"{why}, {label.written!r}"
+    if any(each.kind == "unneeded" for each in labels):
+        return ""  # it is of something else, whatever it names
+    other = read.shown.other(clause.figures, spelt=is_close or points)
+    if other:
+        return f"it names another {describe_other(other)}, {other}"
+    if not is_own and begins in phrases()["continues"]:
+        return f"it adds to what was asked, {clause.text!r}"
+    if _thanks(labels):
+        return ""
+    if is_close:
+        other = _other_thing(read, clause, is_own=is_own, is_first=is_first)
+    elif points:
+        other = _recipient(labels)
+    return f"it names something else, {other!r}" if other else ""
+
+
+def _why_not_word(label: _Label, said: Sequence[_Label]) -> str:
+    """Return why a phrase makes a yes none wherever it stands, or ""."""
+    is_about = any(each.kind in {"own", "points"} for each in said)
+    if label.kind == "stops":
+        return "it makes a condition or a change"
+    if label.kind == "denies" or (label.kind == "unneeded" and is_about):
+        return "it denies something"
+    # "Stop the newsletter" beside a yes is a wish of its own.
+    is_wish = not is_about and any(each.is_unknown for each in said)
+    if label.kind == "no" and (label.phrase in phrases()["refuses"] or not is_wish):
+        return "it refuses"
+    return ""
+
+
+def _other_thing(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
+    """Return a word that names what is not of the call: after a word that stands before things, or by itself."""
+    labels = clause.labels
+    names = phrases_in(read.language, "names")
+    has_names = read.language != "de" and not read.text.isupper()
+    for place, label in enumerate(labels):
+        if not label.is_unknown:
+            continue
+        before = labels[place - 1] if place else None
+        if before is not None and before.phrase in phrases()["articles"] and place > 1:
+            before = labels[place - 2]
+        has_article = before is not None and before.phrase in names
+        if label.phrase.endswith(_ADVERBS) and not has_article:
+            continue
+        is_named = has_article or (before is not None and before.kind in {"own", "figure", "adds"})
+        is_name = label.written[:1].isupper() and has_names and not (place == 0 and is_first)
+        if is_named or is_name or is_run(label.written):
+            return label.written
+    said = [each for each in _told(labels) if not (is_own and each.kind in _AGREEING)]
+    said = [each for each in said if not each.phrase.endswith(_ADVERBS)]
+    if not _names_only(said) or (is_own and _is_deed(said)):
+        return ""
+    return next((each.written for each in said if each.is_unknown), "")
+
+
+def _recipient(labels: Sequence[_Label]) -> str:
+    """Return whom something goes to or is for, in words about what was asked, or ""."""
+    for place, (label, after) in enumerate(pairwise(labels)):
+        if label.phrase not in phrases()["towards"]:
+            continue
+        owned = labels[place + 2] if place + 2 < len(labels) and after.phrase in phrases()["between"] else after
+        if owned.is_unknown and (owned is not after or after.written[:1].isupper()):
+            return owned.written
+    return ""
+
+
+def _waits(clause: _Clause) -> bool:
+    """Whether a clause asks for time."""
+    for label in clause.labels:
+        if label.kind == "waits":
+            return True
+        if label.kind not in {"yes", "beside", "fills", "inquires", "no", *_NEUTRAL}:
+            return False
+    return False
+
+
+def _is_told_of(clause: _Clause) -> bool:
+    """Whether a clause has somebody agree: "they promised me yes"."""
+    kinds = ["" if each.is_unknown else each.kind for each in clause.labels]
+    return "" in kinds and "yes" in kinds[kinds.index("") :] and "yes" not in kinds[: kinds.index("")]
+
+
+def _is_deed(said: Sequence[_Label]) -> bool:
+    """Whether words begin with a verb that is not known to do anything else: "use the card"."""
+    is_verb = len(said) > 1 and said[0].written.islower() and said[0].phrase not in ACTING
+    return is_verb and said[1].kind in {"points", "names"} and said[1].phrase not in phrases()["choices"]
+
+
+def _names_only(said: Sequence[_Label]) -> bool:
+    """Whether words only name something, as in "The blue lamp."."""
+    return all(each.kind in {"", "names", "figure", "points", "own", "scope", "times"} for each in said)

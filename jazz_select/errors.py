@@ -41,6 +41,7 @@ JazzSelectError
 │   └── DecisionCallbackError   the choice between tools failed, and there is no fallback
 ├── HungError                   a function was not called because earlier calls of it hang
 ├── WrongValue                  a tool or an author's check refuses a value from the user
+├── CannotDo                    a tool or an author's check refuses what the user wishes, and says why
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls stopped; `.chain` is what there is of it
 │   ├── FormatError             an answer does not fit the requested schema
@@ -612,6 +613,21 @@ class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by 
 
     def __init__(self, name: str, message: str) -> None:
         self.name, self.message = str(name), str(message)
+        super().__init__(self.message)
+
+
+class CannotDo(JazzSelectError):  # noqa: N818 - a tool or a check answers by it
+    """What the user wishes cannot be done, because a precondition does not hold. Nothing was done.
+
+    A tool raises it before it changes anything. So may its `confirm`, the check of an input, `approve` and a guard,
+    which run before the user is asked for a yes. It is no failure: the flow ends, nothing is retried or handed over.
+
+    Attributes:
+        message: The message to the user, shown as it is, such as "Order 60138 is shipped.".
+    """
+
+    def __init__(self, message: str) -> None:
+        self.message = str(message)
         super().__init__(self.message)
 
 

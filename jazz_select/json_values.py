@@ -388,11 +388,36 @@ def storable_text(value: object) -> str:
 def shorter_text(value: object, limit: int) -> str:
     """Return a value as text within a limit, with long lists and texts shortened."""
     text = storable_text(value)
-    for most in _FEWER if len(text) > limit else ():
+    if len(text) <= limit:
+        return text
+    shortened = shortened_json(value, limit)
+    return beginning(text, limit) if shortened is None else shortened
+
+
+def shortened_json(value: object, limit: int) -> str | None:
+    """Return a value as JSON text within a limit, with lists and texts shortened; None if that does not suffice."""
+    for most in _FEWER:
         text = storable_text(_fewer(storable(value), most))
         if len(text) <= limit:
             return text
-    return beginning(text, limit)
+    return None
+
+
+def json_container(text: str) -> dict[str, Any] | list[Any] | None:
+    """Read a JSON object or list; None if the text is anything else."""
+    if text.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        found: object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return cast("dict[str, Any] | list[Any]", found) if isinstance(found, dict | list) else None
+
+
+def unquoted_json(value: object) -> Any:
+    """Return the object or list that a text holds as JSON; anything else as it is."""
+    found = json_container(value) if isinstance(value, str) else None
+    return value if found is None else found
 
 
 def _fewer(value: Any, most: int) -> Any:

@@ -9,8 +9,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Final, cast
 
-from jazz_select.consent import language_of
 from jazz_select.errors import ConfigError
+from jazz_select.phrases import language_of
 from jazz_select.text import did_you_mean, template_fields
 from jazz_select.threads import set_in
 

@@ -447,8 +447,12 @@ class Decision(JsonData):
     """The sentence in which the user answered the pending question, according to the model."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The values that the message gives for inputs, by flow id, according to the model; None for one taken back."""
+    repeated: Mapping[str, tuple[Mapping[str, Any], ...]] = field(
+        default_factory=dict[str, tuple[Mapping[str, Any], ...]]
+    )
+    """The values of further wishes for the same flow, by flow id: "cancel 60142 and 60143" wants it twice."""
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Likewise, several values for one input if it is unclear which is meant."""
+    """As `values`, several values for one input if it is unclear which is meant."""
     answer: str = ""
     """A reply to the user, if the message is for no flow and the model that read it can answer."""
     candidates: tuple[Candidate, ...] = ()

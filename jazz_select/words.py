@@ -159,6 +159,9 @@ BEFORE: Final = _LISTS["before"]
 BEHIND: Final = _LISTS["behind"]
 """Suffixes that models add: `web_search_tool`."""
 
+ASKING: Final = _LISTS["asking"]
+"""Words that begin a question, in several languages."""
+
 CONNECTING: Final = _LISTS["connecting"]
 """Words without meaning of their own. `on` and `in` are not among them: they have opposites."""
 

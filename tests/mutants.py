@@ -61,6 +61,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "agent/reading/bare_answer.py": AGENT,
     "agent/reading/grounding.py": AGENT,
     "consent.py": AGENT,
+    "phrases.py": AGENT,
     "routing/decisions/decision_points.py": ROUTING,
     "routing/names/resolution.py": ROUTING,
     "routing/schemas/assignability.py": ROUTING,

@@ -6,7 +6,7 @@ give.
 """
 
 from flows.shop.changes import TableChanges, changes
-from flows.shop.database import TODAY, NotFoundError, RefusedError
+from flows.shop.database import TODAY, NotFoundError, RefusedError, TooLateError
 from flows.shop.shop import Shop
 
-__all__ = ["TODAY", "NotFoundError", "RefusedError", "Shop", "TableChanges", "changes"]
+__all__ = ["TODAY", "NotFoundError", "RefusedError", "Shop", "TableChanges", "TooLateError", "changes"]

@@ -10,6 +10,8 @@ from threading import RLock
 from typing import Any, Final, LiteralString, Self
 from weakref import finalize
 
+from jazz_select.errors import CannotDo
+
 DATA: Final = Path(__file__).with_name("data.sql")
 TODAY: Final = date(2025, 6, 11)
 """The day of the data."""
@@ -25,6 +27,10 @@ class NotFoundError(LookupError):
 
 class RefusedError(ValueError):
     """The shop's own rules forbid it."""
+
+
+class TooLateError(CannotDo, RefusedError):
+    """An order is no longer in a state in which that can be done. The customer is told so in these words."""
 
 
 class Database:

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Final, Literal
 
-from flows.shop.database import NotFoundError, RefusedError, euros, words
+from flows.shop.database import NotFoundError, RefusedError, TooLateError, euros, words
 from flows.shop.records import (
     AddressChange,
     Cancellation,
@@ -65,8 +65,7 @@ class Orders(Rules):
     def cancel_order(self, order_number: str) -> Cancellation:
         """Stop an order that is placed or packed and has not left the warehouse."""
         with self._writing():
-            if too_late := self._too_late(order_number):
-                raise RefusedError(too_late)
+            self._refuse_too_late(order_number)
             self._change("UPDATE orders SET status = 'cancelled' WHERE number = :number", number=order_number)
             for line in self._lines(order_number):
                 self._change(
@@ -82,13 +81,14 @@ class Orders(Rules):
             )
             return Cancellation(cancellation_number=f"K-{order_number}", total_cents=self._total(order_number))
 
-    def _too_late(self, order_number: str) -> str:
-        """Why an order cannot be cancelled, and what is left to do; empty where it can."""
+    def _refuse_too_late(self, order_number: str) -> None:
+        """Refuse to cancel an order that has left, and say what is left to do."""
         status = self._order(order_number)["status"]
         if status in {"placed", "packed"}:
-            return ""
-        left = "; it can be refused at the door, or returned" if status == "shipped" else ""
-        return f"order {order_number} is {status} and can no longer be cancelled{left}"
+            return
+        left = " It can be refused at the door, or returned." if status == "shipped" else ""
+        msg = f"Order {order_number} is {status} and can no longer be cancelled.{left}"
+        raise TooLateError(msg)
 
     def release_payment(self, cancellation_number: str) -> Release:
         """Release what was reserved for a cancelled order, and pay back what was charged.

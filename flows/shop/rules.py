@@ -4,7 +4,7 @@ import re
 import sqlite3
 from collections.abc import Collection
 
-from flows.shop.database import Database, RefusedError, euros
+from flows.shop.database import Database, RefusedError, TooLateError, euros
 from flows.shop.records import Refund
 
 
@@ -14,8 +14,8 @@ class Rules(Database):
     def _must_be(self, order_number: str, states: Collection[str], what: str) -> sqlite3.Row:
         order = self._order(order_number)
         if order["status"] not in states:
-            msg = f"order {order_number} is {order['status']}; only while it is {' or '.join(sorted(states))} {what}"
-            raise RefusedError(msg)
+            msg = f"Order {order_number} is {order['status']}; only while it is {' or '.join(sorted(states))} {what}."
+            raise TooLateError(msg)
         return order
 
     def _checked_address(self, address: str) -> str:

@@ -40,8 +40,13 @@ class Saying(Orders, Returns, Delivery, Billing, Subscriptions):
         return f"{euros(row['difference'])} {what} are charged to {row['account']}"
 
     def say_cancel(self, order_number: str) -> str:
-        """What would not be sent, or that it is too late for that."""
-        return self._too_late(order_number) or f"{self._held(order_number)} will not be sent"
+        """What would not be sent.
+
+        Raises:
+            TooLateError: It has left.
+        """
+        self._refuse_too_late(order_number)
+        return f"{self._held(order_number)} will not be sent"
 
     def say_release(self, cancellation_number: str) -> str:
         """What would be paid back for a cancelled order, and where to."""

@@ -12,6 +12,8 @@ from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCalled, tell
 from jazz_select.agent.conversation import Conversation, normalized_message
+from jazz_select.agent.conversation_view import forget_closed
+from jazz_select.agent.decide import decide
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -24,22 +26,16 @@ from jazz_select.agent.part_checks import (
     resolve_facts,
     unusable_checks,
 )
-from jazz_select.agent.turn import (
-    TurnInput,
-    TurnRequest,
-    TurnResult,
-    TurnWork,
-    checked_input,
-    forget_closed,
-    listening,
-    tell_of_step,
-)
-from jazz_select.agent.turn_selector import TurnSelector
+from jazz_select.agent.reading.message_reader import MessageReader
+from jazz_select.agent.reading.selection_reader import SelectionReader
+from jazz_select.agent.run import ActionRunner, pending_of_top
+from jazz_select.agent.turn import TurnInput, TurnRequest, TurnResult, TurnWork, checked_input
+from jazz_select.agent.turn_events import listening, tell_of_step
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError
+from jazz_select.errors import CannotDo, ConfigError
 from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.outcomes.callers import in_conversation
@@ -128,8 +124,10 @@ class Agent:
             texts: Replacements of the agent's own sentences: by key, such as `{"done": "{title}: all done!"}`, or by
                 language and key; a new language has to be complete. The keys are in `jazz_select/texts.toml`. A turn
                 is answered in the user's language if it is one of these, else in English.
-            handover_after: Number of questions in a row without progress after which a turn ends as `handed_over`, by
-                a flow with `handover=True` if there is one. Failed flows are then handed over as well. None for never.
+            handover_after: Number of turns in a row in which nothing was understood or a value was refused, with or
+                without a flow, after which a turn ends as `handed_over`, by a flow with `handover=True` if there is
+                one. A question that is answered does not count. Failed flows are then handed over as well. None for
+                never.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -197,7 +195,8 @@ class Agent:
             handover_after=handover_after,
         )
         speaks = "" if chat is None else prompt.system
-        self._selecting = TurnSelector(running=self._running, model=chat, speaks=speaks)
+        self._reader = MessageReader(selections=SelectionReader(running=self._running, model=chat, speaks=speaks))
+        self._runner = ActionRunner(running=self._running)
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -237,7 +236,10 @@ class Agent:
             if route.tag != CONTINUE:
                 reason = route.decision.reason if route.decision else ""
                 return Deny(reason or f"a guard of the agent says {route.tag}")
-        return await self._approval.verdict(call)
+        try:
+            return await self._approval.verdict(call)
+        except CannotDo as error:
+            return Deny(error.message)
 
     def mermaid(self) -> str:
         """Return the stages of a turn as a mermaid flowchart."""
@@ -379,14 +381,43 @@ class Agent:
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
     async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[TurnWork]:
-        """Select flows for the message, or for a part that a model at work on a flow handed back."""
-        selecting = self._selecting
-        selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
+        """Read the message, or a part that a model at work on a flow handed back, decide, and carry it out."""
+        if isinstance(given, TurnWork):
+            state = TurnWork(
+                request=replace(given.request, message=given.handed_back),
+                stack=given.stack,
+                runs=given.runs,
+                chain=given.chain,
+                calls=given.calls,
+                called=given.called,
+                returned=given.returned,
+                notes=given.notes,
+                text=given.text,
+                error=given.error,
+                hands_over=False,
+            )
+            reading = await self._reader.read_part(state)
+        else:
+            state = self._begun(given)
+            reading = await self._reader.read(state)
+        actions = decide(state, reading, self._reader.selections.able)
+        selected = await self._runner.carry_out(state, reading, actions)
+        if isinstance(given, TurnWork):
+            selected = replace(selected, request=given.request)
         spent = spent_budget()
         if spent is not None:
             spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
+
+    def _begun(self, request: TurnRequest) -> TurnWork:
+        """Return the state of a turn before its message is read: the open flows that are live, and what waits."""
+        stack = request.stack
+        gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
+        left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
+        reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
+        pending = pending_of_top(request.conversation.pending, left.top)
+        return TurnWork(request=request, stack=left, pending=pending, reason=reason)
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:

@@ -49,8 +49,8 @@ class PromptOptions:
         system: The role of the model; its instructions follow.
         open_tools: Tools of the model where no flow fits: those that change nothing ("read"), "all", or "none".
         narrowing: How prompts show what was narrowed. "fresh": each prompt holds only what it needs. "growing":
-            prompts of a conversation are append-only, so that providers can cache their prefix; they are longer. Both
-            offer the same flows and tools.
+            prompts of a conversation are append-only, so that providers can cache their prefix; they are longer.
+            Recommended where a cached token costs less than a quarter. Both offer the same flows and tools.
         schema: JSON Schema or pydantic class of the answers.
     """
 

@@ -12,12 +12,14 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.agent.turn import TurnWork, listener, result_of
+from jazz_select.agent.turn import TurnWork
+from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
+from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.routing.tools.tool import Tool
@@ -89,14 +91,14 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     is in the result's `runs`. Internal errors are in its `reason`. If the flow cannot be done here, users are sent to
     `contact`.
     """
-    if run.text and not run.parts:
+    if run.text and not run.parts and not run.refusal:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong)
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
-        return _blocked(run, titles, contact)
+        return _refused(run, titles) if run.refusal else _blocked(run, titles, contact)
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -112,6 +114,24 @@ def _failed(run: FlowRun, titles: Titles) -> str:
         done = titles.done_already(ran)
         doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
     return " ".join(doubtful) or say("failed", title=name, why=why)
+
+
+def _refused(run: FlowRun, titles: Titles) -> str:
+    """Return the words of what refused a flow, what is done all the same, and which of its parts are not done."""
+    ended = [part for part in run.all if not part.parts]
+    texts = [part.refusal for part in ended if part.refusal]
+    done = [worded(part, titles) for part in ended if part.status == "done" and part is not run]
+    if (ran := _ran_before(run, titles)) and not done:
+        done.append(titles.done_already(ran))
+    not_done = [part.flow for part in ended if part.status == "blocked" and not part.refusal]
+    for each in run.all:
+        flow = titles.find(each.flow)
+        if flow is not None and flow.type == "sequential" and each.parts:
+            begun = {part.flow for part in each.parts}
+            not_done += [part.name for part in flow.subflows if part.name not in begun]
+    if not_done:
+        done.append(say("not_done_either", titles=", ".join(dict.fromkeys(map(titles.flow, not_done)))))
+    return " ".join(filter(None, (*texts, *done)))
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
@@ -179,8 +199,13 @@ def called_off(flow: OpenFlow, titles: Titles) -> str:
 
 
 def left_undone(pending: PendingCall) -> str:
-    """Say that a call without a flow was not made, after the user's no."""
-    return say("not_done", call=pending.display_name)
+    """Say that calls without a flow were not made, after the user's no."""
+    return _not_done(pending.calls)
+
+
+def _not_done(calls: Sequence[PendingCall]) -> str:
+    named = [each.display_name if len(calls) == 1 else each.described({}) for each in calls]
+    return say("not_done", call="; ".join(named))
 
 
 def left_open(text: str) -> str:
@@ -188,11 +213,19 @@ def left_open(text: str) -> str:
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
-def too_late_text(pending: PendingCall, became: str) -> str:
-    """Say that a no came too late, because another process has begun the call; empty if none has."""
-    if not became:
+def too_late_text(pending: PendingCall, became: Sequence[Before]) -> str:
+    """Say that a no came too late for calls that another process has begun, and which were not made.
+
+    Empty if none was begun. `became` says what became of each call.
+    """
+    if not any(became):
         return ""
-    return say("too_late" if became == "done" else "too_late_perhaps", call=pending.display_name)
+    ends = [*zip(pending.calls, became, strict=True)]
+    late = [
+        say("too_late" if end == "done" else "too_late_perhaps", call=each.display_name) for each, end in ends if end
+    ]
+    not_begun = [each for each, end in ends if not end]
+    return " ".join((*late, *((_not_done(not_begun),) if not_begun else ())))
 
 
 def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
@@ -306,6 +339,17 @@ def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
     return texts + _unknown_outcomes(doubtful, titles)
 
 
+def _unfinished(work: TurnWork, titles: Titles) -> str:
+    """Say what was done and what is left if a model reached its limit of calls, and nothing else ends the turn."""
+    is_over = work.error is not None or work.pending is not None or _exceeded_budget() is not None
+    run = work.runs[-1] if work.runs else None
+    if not work.incomplete or is_over or (run is not None and run.status != "active"):
+        return ""
+    left = titles.flow(run.flow) if run is not None else json_line(beginning(work.request.message, _LONGEST_VALUE))
+    done = done_so_far(work, titles)
+    return " ".join(filter(None, (done, say("unfinished", what=left))))
+
+
 def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
     return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
@@ -335,7 +379,7 @@ class AnswerWriter:
                 traced.note({"tier": tier.value, "given": work.value is not None})
         return cut_short(work, self.titles)
 
-    def _in_words(self, work: TurnWork) -> TurnWork:
+    def _in_words(self, work: TurnWork) -> TurnWork:  # noqa: C901 - a text for each way to wait
         status, titles = work.status, self.titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
@@ -346,11 +390,9 @@ class AnswerWriter:
         back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
         if status == "handed_over":
             back = ""
-            texts = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
-            over = (titles.find(run.flow) for run in work.runs if run.status == "done")
-            if not any(flow is not None and flow.handover for flow in over):
-                about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
-                texts += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
+            texts = _taken_over(work, titles, contact)
+        elif work.paused:
+            status = status if work.pending is not None else "waiting"
         elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
@@ -371,7 +413,12 @@ class AnswerWriter:
             status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(work, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        text = "\n\n".join(text for text in (work.text, *texts, back) if text)
+        if status in {"waiting", "confirming"} and not back and (queued := self._queued(work)):
+            texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
+        text = "\n\n".join(text for text in (work.text, *texts, back, _unfinished(work, titles)) if text)
+        if _exceeded_budget() is None and (_was_not_read(work) or (not text and isinstance(work.error, ChainError))):
+            # What was wished is kept, and the next message goes on with it.
+            text = "\n\n".join(filter(None, (say("no_answer"), text)))
         reason = work.reason or (work.pending.reason if work.pending else "")
         return replace(
             work,
@@ -379,6 +426,16 @@ class AnswerWriter:
             text=text,
             reason=reason or (work.runs[-1].problem if work.runs else ""),
         )
+
+    def _queued(self, work: TurnWork) -> str:
+        """Say which flows of this message wait for the one on top, but for those that call it."""
+        top, names = work.stack.top, list[str]()
+        for each in reversed(work.stack.flows[:-1]):
+            flow = self.titles.find(each.name)
+            is_caller = top is not None and flow is not None and top.name in flow.calls
+            if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:
+                names.append(self.titles.flow(each.name))
+        return say("to_come", steps=", ".join(names)) if names else ""
 
     async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
         filled = filled_schema(schema, work.runs)
@@ -406,15 +463,39 @@ class AnswerWriter:
         return replace(work, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
 
 
+def _taken_over(work: TurnWork, titles: Titles, contact: str) -> list[str]:
+    """Return what was done before a person takes over, and that one does, unless a flow said so itself."""
+    told = [run for run in work.runs if run.status in {"done", "failed"} or run.refusal]
+    texts = [worded(run, titles, contact) for run in told]
+    over = (titles.find(run.flow) for run in work.runs if run.status == "done")
+    if any(flow is not None and flow.handover for flow in over):
+        return texts
+    top = work.stack.top
+    about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
+    told_over = say("handed_over", title=titles.flow(about)) if about else say("handed_over_now")
+    return [*texts, told_over, _turn_to(contact)]
+
+
+def _was_not_read(work: TurnWork) -> bool:
+    """Whether the model failed that was to read the message, so that only the same question is asked again."""
+    top, before = work.stack.top, work.request.conversation.active
+    failed = work.selection is not None and bool(work.selection.decision.error)
+    if not failed or work.runs or work.text or work.granted is not None:
+        return False
+    return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
+
+
 def _with_question(work: TurnWork) -> TurnWork:
-    """Ask the resumed flow's question now, so that one yes is enough.
+    """Ask the question of a flow that is resumed, or ran before another wish, now, so that one yes is enough.
 
     With a schema there is no text for the question, so the next turn asks it.
     """
     top = work.stack.top
-    if not work.resumed or top is None or top.pending is None or work.pending:
+    if top is None or top.pending is None or work.pending or work.status == "handed_over":
         return work
-    if work.request.schema is not None or isinstance(work.error, ChainError):
+    if not work.resumed and top.name not in {run.flow for run in work.runs}:
+        return work
+    if work.request.schema is not None or (work.resumed and isinstance(work.error, ChainError)):
         return work
     stack = work.stack.with_top(top.model_copy(update={"pending": None}))
     return replace(work, stack=stack, pending=top.pending, status="confirming")

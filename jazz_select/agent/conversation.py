@@ -6,28 +6,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import time
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import Asked
+from jazz_select.consent import NEITHER, Consent, is_every, read_consent, why_no_yes
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
-from jazz_select.routing.question import Before, described, question
+from jazz_select.json_values import (
+    Secret,
+    exactly,
+    plain,
+    plain_bytes,
+    shortened_json,
+    signed,
+    storable,
+    storable_text,
+    unquoted_json,
+    unsigned,
+)
+from jazz_select.phrases import Asked
+from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
+from jazz_select.routing.question import Before, described, question, question_together, visible
 from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.tool_call import identity_of
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.stages import UserQuestion
-from jazz_select.text import as_text, cut, nfkc, one_line, titled
+from jazz_select.text import as_text, beginning, cut, estimate_tokens, json_line, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
+from jazz_select.words import folded_name, stems
 
 _LONGEST_REASON: Final = 1_000
+_ONLY_SOME: Final = "it names only some of the calls"
 
 
 class PendingCall(BaseModel):
@@ -50,7 +67,13 @@ class PendingCall(BaseModel):
             stored without it is asked about again.
         filled: The names of the arguments that the caller's context filled; no model is shown these.
         then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
-            `identity`; the others are only named.
+            `identity` and those that are announced; the others are only named.
+        more: Further calls of the same reply of a model, which are asked about together with this one: one yes is for
+            all, and one no refuses all.
+        named: How the user named what it is about, where its words and arguments do not show that.
+        uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
+            are not known yet from the outputs of these calls. A model's call has references to them in its arguments.
+        digest: Of an announced call, the digest of its tool.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,6 +92,10 @@ class PendingCall(BaseModel):
     identity: str = ""
     filled: tuple[str, ...] = ()
     then: tuple["PendingCall", ...] = ()
+    more: tuple["PendingCall", ...] = ()
+    named: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    digest: str = ""
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
@@ -103,27 +130,121 @@ class PendingCall(BaseModel):
         return self.title or titled(self.tool)
 
     @property
+    def calls(self) -> tuple["PendingCall", ...]:
+        """The calls that are asked about together, this one first."""
+        return (self, *self.more)
+
+    @property
     def asked(self) -> Asked:
         """What a yes refers to; an answer may repeat its words."""
-        calls = (self, *self.then)
+        calls = (*self.calls, *self.then)
         words = " ".join(f"{each.tool} {each.title} {each.words}" for each in calls)
-        return Asked(words=words, arguments={name: value for each in calls for name, value in each.arguments.items()})
+        arguments: dict[str, Any] = {}
+        for number, each in enumerate(calls, 1):
+            for name, value in each.arguments.items():
+                same = name not in arguments or arguments[name] == value
+                arguments[name if same else f"{name} {number}"] = value
+        return Asked(words=f"{words} {self.flow}", arguments=arguments)
+
+    def answer_in(self, message: str, *, quote: str | None = None) -> Consent:
+        """Return the answer of a message to the question, as of `read_consent`. A yes to only some calls is none."""
+        if self.more and is_every(message):
+            return Consent("yes")
+        said = read_consent(message, self.asked, quote=quote)
+        return NEITHER if said.answer == "yes" and self._names_only_some(message) else said
+
+    def why_not_in(self, message: str, *, quote: str | None = None) -> str:
+        """Return why a yes in a message does not count, as of `why_no_yes`; empty if it counts, or if there is none."""
+        if self.answer_in(message, quote=quote).answer == "yes":
+            return ""
+        said = read_consent(message, self.asked, quote=quote)
+        return _ONLY_SOME if said.answer == "yes" else why_no_yes(message, self.asked, quote=quote)
+
+    def _names_only_some(self, message: str) -> bool:
+        """Whether a message names some of the calls, by their tools or arguments, and not the others."""
+        own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
+        said = {word for word in stems(message) if not all(word in each for each in own)}
+        named = [not said.isdisjoint(each) for each in own]
+        return any(named) and not all(named)
 
     def question(self) -> str:
         """Return the question for the user."""
-        calls = "; ".join(described(each.display_name, each.words, each.arguments) for each in self.then)
-        about = say("after_that", calls=calls) if calls else ""
+        titles = {each.id: each.display_name for each in (*self.calls, *self.then)}
+        calls = "; ".join(each.described(titles) for each in self.then)
+        named = say("as_named", things=", ".join(visible(json_line(each)) for each in self.named)) if self.named else ""
+        about = " ".join(filter(None, (named, say("after_that", calls=calls) if calls else "")))
+        if self.more:
+            return question_together([(each.before, each.described(titles)) for each in self.calls], about=about)
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
+
+    def described(self, titles: Mapping[str, str]) -> str:
+        """Return the call in words; `titles` are those of the calls of its question, by id."""
+        call = described(self.display_name, self.words, self.known_arguments)
+        sources = ", ".join(dict.fromkeys(visible(titles[each]) for each in self.uses if each in titles))
+        return say("with_returned", call=call, sources=sources) if sources else call
+
+    @property
+    def known_arguments(self) -> Mapping[str, Any]:
+        """The arguments that are known: without those that refer to what another call returns."""
+        if not self.uses or self.door != "chain":
+            return self.arguments
+        return {name: value for name, value in self.arguments.items() if not references_in({name: value})[0]}
 
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
-        then = tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.then)
-        return self.model_copy(update={"arguments": self.given_arguments, "then": then}).question()
+        then, more = (
+            tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in calls)
+            for calls in (self.then, self.more)
+        )
+        own = {"arguments": self.given_arguments, "then": then, "more": more}
+        return self.model_copy(update=own).question()
+
+    def steps(self) -> list[PlanStep]:
+        """Return the calls that are asked about together as steps, by which one may use what another returns."""
+        names = {each.id: f"s{number}" for number, each in enumerate(self.calls, 1)}
+        return [
+            PlanStep(
+                id=names[each.id],
+                tool=each.tool,
+                arguments=with_steps_named(each.given_arguments, names) if each.uses else each.given_arguments,
+            )
+            for each in self.calls
+        ]
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether a yes to this call is a yes to the other: same place, same identity."""
         place = (self.flow, self.path, self.door, self.identity)
         return bool(self.identity) and place == (other.flow, other.path, other.door, other.identity)
+
+    def is_completed_by(self, call: ToolCall, outputs: Mapping[str, Any]) -> bool:
+        """Whether a call is this announced one, with nothing in it that was neither shown nor returned.
+
+        The tool has to be the announced one, unchanged. Each argument has to be as shown, or what a call that this one
+        uses returned by that name; `outputs` are those that were approved and made, by id.
+        """
+        if not self.uses or call.identity != identity_of(self.digest, call.arguments, call.words):
+            return False
+        if not outputs.keys() >= {*self.uses}:
+            return False
+        own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
+        if self.door == "chain":
+            lost: list[str] = []
+            expected = cast(
+                "dict[str, Any]",
+                with_outputs(self.arguments, lambda each: outputs.get(each, Missing("it was not made")), lost),
+            )
+            given = {name: value for name, value in storable(expected).items() if value is not None}
+            return not lost and given == {name: value for name, value in own.items() if value is not None}
+        returned: dict[str, Any] = {}
+        for output in map(outputs.__getitem__, self.uses):
+            given = cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output}
+            returned |= {folded_name(name): value for name, value in given.items()}
+        others = {name: value for name, value in own.items() if name not in self.arguments}
+        is_as_shown = all(name in own and own[name] == value for name, value in self.arguments.items())
+        return is_as_shown and all(
+            folded_name(name) in returned and storable(returned[folded_name(name)]) == value
+            for name, value in others.items()
+        )
 
 
 VERSION: Final = 2
@@ -134,9 +255,16 @@ LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
-MOST_CALLS: Final = 20
+MOST_CALLS: Final = 40
+LONGEST_CALLS: Final = 240_000
+"""Characters of the results of all stored calls; it is more than prompts show of them."""
 MOST_LOOK_UPS: Final = 12
 _EPISODE: Final = 300
+RESULT_TOKENS: Final = 6_000
+"""Most tokens of a result that is kept whole: it has room beside what is told of the call itself."""
+LONGEST_RESULT: Final = 24_000
+"""Most characters of a result that is kept whole; blanks are no tokens."""
+LeftOut = Literal["", "part", "all"]
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
@@ -160,7 +288,8 @@ class Ran(_Frozen):
     """A call that was made, as a model sees it.
 
     Attributes:
-        output: The output, or the reason of a failure.
+        output: The output as JSON text, or the reason of a failure.
+        left_out: What of the output is not kept, because it is too long.
         final: Whether the tool is destructive.
         call: Fingerprint of a call that must not be repeated without an approval.
         arguments: The arguments, long values cut.
@@ -174,6 +303,35 @@ class Ran(_Frozen):
     call: str = ""
     arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     turn: int = Field(default=0, ge=0)
+    left_out: LeftOut = ""
+
+
+def kept_result(output: object) -> tuple[str, LeftOut]:
+    """Return a tool's result as JSON text to store, and what of it is left out because it is too long.
+
+    A text that holds a JSON object or list is kept as that: quoted, it costs more and is hard to read.
+    """
+    value = unquoted_json(output)
+    text = storable_text(value)
+    first = text[:LONGEST_RESULT]
+    tokens = estimate_tokens(first.replace(":", ": ").replace(",", ", "))  # as prompts show it
+    if first == text and tokens <= RESULT_TOKENS:
+        return text, ""
+    most = min(LONGEST_RESULT, len(first) * RESULT_TOKENS // tokens)
+    if isinstance(value, str):
+        return storable_text(beginning(value, most)), "part"
+    part = shortened_json(value, most)
+    return ("", "all") if part is None else (part, "part")
+
+
+def stored_calls(calls: Sequence[Ran]) -> tuple[Ran, ...]:
+    """Return the last calls as a conversation stores them; of too many long results the oldest are left out."""
+    room, stored = LONGEST_CALLS, list[Ran]()
+    for call in reversed(calls[-MOST_CALLS:]):
+        room -= len(call.output)
+        is_kept = room >= 0 or call.failed
+        stored.append(call if is_kept else call.model_copy(update={"output": "", "left_out": "all"}))
+    return tuple(reversed(stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +341,7 @@ class Part:
     Attributes:
         status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
             inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
-            `optional` tool is not connected or the flow is manual.
+            `optional` tool is not connected, the flow is manual, or a tool or a check refused it (`CannotDo`).
         done: Names of the finished steps of its own chain; they never run again.
         left: Names of the remaining steps.
         branch: Path of the branch that a conditional flow took.
@@ -191,7 +349,7 @@ class Part:
         last: The last tool that succeeded.
         own: What its own tools returned, in this turn and before. Only later parts of a sequence see it.
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
-        ran: The calls made, as a model sees them: stored are the last ten, and all destructive ones.
+        ran: The calls made: stored are the last ten, and all destructive ones, of their results the beginning.
         final: Whether it called a destructive tool.
     """
 
@@ -224,12 +382,13 @@ class OpenFlow(_Frozen):
         parts: Progress by path (`part_paths`): "0" is the flow itself. That of a removed part stays recorded.
         request: The message for which it was chosen.
         turn: The turn of that message.
+        nth: Which of the wishes of that message for the same flow it is, from 0.
         pending: The call that a parked flow needs a yes for; asked again when the flow resumes.
         choices: For an ambiguous input, the candidate values.
         logged: Id of its selection in the log of outcomes, if there is one.
         wrong: For a refused input, the reason in words for the user.
+        refusal: Why it cannot be done with its answers, as a check tells the user (`CannotDo`); it ends when it runs.
         anew: Whether it waits for a yes to restart, because steps with effects used a value that was corrected.
-        nowhere: Number of turns in a row that asked the same without progress.
     """
 
     name: str
@@ -243,12 +402,27 @@ class OpenFlow(_Frozen):
     taken: tuple[str, ...] = ()
     request: str = ""
     turn: int = 0
+    nth: int = Field(default=0, ge=0)
     pending: PendingCall | None = None
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
     logged: str = ""
     wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
+    refusal: str = ""
     anew: bool = False
-    nowhere: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier(cls, given: object) -> object:
+        """Read a flow that was saved when each counted its own turns without progress."""
+        if not isinstance(given, Mapping):
+            return given
+        known = cast("Mapping[str, object]", given)
+        return {name: value for name, value in known.items() if name != "nowhere"}
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells it from another wish for the same flow: its name, the turn, and which one of that turn."""
+        return self.name, self.turn, self.nth
 
     @property
     def ran(self) -> tuple["Ran", ...]:
@@ -297,15 +471,18 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     Attributes:
         messages: The last forty messages.
         flows: Stack of open flows, the active one last; parked flows below it resume later.
-        failed: Flows that failed after a destructive call; if asked for again, they resume where they failed.
+        failed: Flows that failed after a destructive call, or were handed over to a person when they failed; if asked
+            for again, they resume where they failed.
         episodes: Summaries of the last turns, added to the next request for recall.
         pending: The call that the last turn asked the user to approve; a yes allows it once.
         done: Flows completed in the last turns; the next message may still be about them.
-        calls: The last twenty calls of tools, by flows and models.
+        calls: The last forty calls of tools, by flows and models, with what they returned.
         shown: What models were shown, and since which turn, with append-only prompts.
         question: The last turn's question which flow is meant; the next message is first read as its answer.
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
         called: Results of flows that other flows call, by flow; each such flow runs once.
+        returned: Names of these results that tools returned, by flow; the others were given.
+        not_understood: Number of turns in a row in which nothing was understood or a value was refused.
         expires: Unix time in seconds until which it can be continued; 0 for no limit.
     """
 
@@ -322,6 +499,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     question: Annotated[UserQuestion | None, WrapValidator(_as_stored)] = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    returned: Mapping[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+    not_understood: int = Field(default=0, ge=0)
     expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
@@ -474,20 +653,27 @@ def after_selection(
     """Return the stack after a request has chosen these flows, the one to run now on top.
 
     The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state. The
-    active flow stays on top if it is chosen, and is parked below otherwise.
+    active flow stays on top if it is chosen, and is parked below otherwise. A flow that is chosen several times is
+    begun anew for each time but the first.
     """
     active = flows[-1].name if flows else ""
-    wanted = list(dict.fromkeys(chosen))
+    wanted = list(chosen)
     if active in wanted:
         wanted.remove(active)
         wanted.insert(0, active)
-    known = {flow.name: flow for flow in (*failed, *flows)}
-    rest = [flow for flow in flows if flow.name not in wanted]
-    fresh = [
-        known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, logged=logged)
-        for name in wanted
-    ]
-    return (*rest, *reversed(fresh))
+    known = {flow.key: flow for flow in (*failed, *flows)}
+    placed: list[OpenFlow] = []
+    for name in wanted:
+        own = next((flow for flow in reversed(known.values()) if flow.name == name), None)
+        if own is not None and not any(each.name == name for each in placed):
+            placed.append(own)
+            continue
+        nth = 1 + max(
+            (each.nth for each in (*known.values(), *placed) if (each.name, each.turn) == (name, turn)), default=-1
+        )
+        placed.append(OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, nth=nth, logged=logged))
+    rest = [flow for flow in flows if not any(flow.key == each.key for each in placed)]
+    return (*rest, *reversed(placed))
 
 
 def part_paths(flow: BaseFlow, path: str) -> list[str]:

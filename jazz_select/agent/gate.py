@@ -2,21 +2,25 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.agent_options import Approval
+from jazz_select.agent.chain.tool_calls import Announce
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
+from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
+from jazz_select.words import stems
 
 
 class DestructionGate:
@@ -46,6 +50,12 @@ class DestructionGate:
             return list(self._tools)
         fallback = step.fallback_tool
         return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
+
+    def is_chained(self, part: BaseFlow) -> bool:
+        """Whether a flow, or a part of one, runs by steps alone: connected tools in a fixed order, or its parts."""
+        chain = chain_of(part)
+        is_fixed = all(isinstance(step, str) and step in self._tools for step in chain)
+        return is_fixed and bool(chain or part.composite) and part.type != "conditional"
 
     def destroys(self, flow: BaseFlow | None) -> bool:
         """Whether a flow is destructive."""
@@ -131,14 +141,19 @@ class AgentApproval:
         asks, always = (needs_yes(self._policy, destructive=each) for each in (True, False))
         return self._hook is not None or (asks and not always)
 
-    async def withdraw(self, pending: PendingCall) -> Before:
-        """Claim a cancelled call, so that no other process makes it; return what became of it if one began it."""
-        if self.claims is None or not pending.destructive:
-            return ""
-        call = ToolCall(
-            id=pending.id, tool=pending.tool, destructive=True, door=pending.door, identity=pending.identity
-        )
-        return await withdrawn(self.claims, call)
+    async def withdraw(self, pending: PendingCall) -> list[Before]:
+        """Claim cancelled calls, so that no other process makes them; return what became of each if one began it.
+
+        An announced call needs no claim: it is not made without those that it uses.
+        """
+        became: list[Before] = []
+        for each in pending.calls:
+            if self.claims is None or not each.destructive or each.uses:
+                became.append("")
+                continue
+            call = ToolCall(id=each.id, tool=each.tool, destructive=True, door=each.door, identity=each.identity)
+            became.append(await withdrawn(self.claims, call))
+        return became
 
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
@@ -154,9 +169,11 @@ class TurnApproval:
 
     Attributes:
         claims: The store of claims, in which one process reserves a call; None without one.
-        pending: The first call that needs the user's approval.
-        granted: The call that the user has approved.
+        pending: The first call that needs the user's approval, with the others of the same reply of a model.
+        granted: The call that the user has approved, with those of its question.
         passed: The place and id of the last approved destructive call, by flow, path and tool.
+        found: What the flows that a flow calls found, by that flow; an approval hook sees it.
+        named: How the user named what a flow is about, by that flow.
     """
 
     def __init__(
@@ -168,24 +185,38 @@ class TurnApproval:
         """
         self._approval = approval
         self._key = key
-        self._left = [] if granted is None else [granted, *granted.then]
-        self._asked = granted or asked
+        self._left = [] if granted is None else [*granted.calls, *granted.then]
+        last = granted or asked
+        self._asked_calls = () if last is None else last.calls
         self._named: Counter[tuple[str, ...]] = Counter()
+        self._approved: dict[str, str] = {}
+        """The ids in the question of the calls that it let pass, by the ids under which they are made."""
+        self._outputs: dict[str, Any] = {}
+        """What these returned, by their ids in the question."""
         self.claims = approval.claims
         self.granted = granted
         self.pending: PendingCall | None = None
         self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self.found: dict[str, Mapping[str, Any]] = {}
+        self.named: dict[str, Sequence[str]] = {}
 
     @property
-    def taken(self) -> bool:
-        """Whether the granted call was made."""
-        return self.granted is not None and self.granted not in self._left
+    def taken(self) -> list[PendingCall]:
+        """The granted calls that were made."""
+        granted = () if self.granted is None else self.granted.calls
+        return [each for each in granted if each not in self._left]
 
-    def granted_to(self, flow: str, path: str) -> PendingCall | None:
-        """Return the granted call if a model's chain at this place asked for it."""
+    def returned(self, call_id: str, output: Any) -> None:
+        """Keep what a call returned, if the user approved it: an announced call may use that."""
+        if call_id in self._approved:
+            self._outputs[self._approved[call_id]] = output
+
+    def granted_steps(self, flow: str, path: str) -> list[PlanStep]:
+        """Return the granted calls as steps if a model's chain at this place asked for them."""
         granted = self.granted
-        here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
-        return granted if here else None
+        if granted is None or (granted.door, granted.flow, granted.path) != ("chain", flow, path):
+            return []
+        return granted.steps()
 
     def names_at(
         self, flow: str, path: str, door: Door, unheard: Mapping[str, str] | None = None
@@ -201,16 +232,12 @@ class TurnApproval:
             place = (flow, path, door, tool)
             number = self._named[place]
             self._named[place] += 1
-            asked = self._asked
-            if (
-                asked is not None
-                and asked.id
-                and not number
-                and place == (asked.flow, asked.path, asked.door, asked.tool)
-            ):
-                same = fingerprint(tool, asked.arguments) == fingerprint(tool, arguments)
+            asked = [each for each in self._asked_calls if (each.flow, each.path, each.door, each.tool) == place]
+            if number < len(asked) and asked[number].id:
+                # Calls of one question are made in its order.
+                same = fingerprint(tool, asked[number].arguments) == fingerprint(tool, arguments)
                 if same or self.granted is not None:
-                    return asked.id
+                    return asked[number].id
             if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
                 return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
@@ -248,12 +275,12 @@ class TurnApproval:
     async def _verdict(
         self, call: ToolCall, flow: str, path: str, before: Before, later: Sequence[CallToCome]
     ) -> Verdict:
-        verdict = await self._approval.verdict(call)
+        verdict = await self._approval.verdict(replace(call, found=dict(self.found.get(flow, {}))))
         then: list[PendingCall] = []
         if later or isinstance(verdict, Ask):
-            then = await self._then(later, flow, path)
+            then = await self._then(call.id, later, flow, path)
         if isinstance(verdict, Allow):
-            asks = [each for each, (tool, _) in zip(then, later, strict=True) if self._approval.asks_user(tool)]
+            asks = [each for each, to_come in zip(then, later, strict=True) if self._approval.asks_user(to_come.tool)]
             # One yes is for all of them, if it can cover each that needs one.
             is_for_all = bool(asks) and all(each.identity for each in asks)
             verdict = await self._asked_besides(call, before, is_for_all=is_for_all)
@@ -261,15 +288,57 @@ class TurnApproval:
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.of(call, flow=flow, path=path, reason=reason, before=before)
-        for granted in self._left:
-            if granted.is_same(wanted):
-                self._left.remove(granted)
-                return Allow()
+        if (granted := self._granted(wanted, call)) is not None:
+            self._left.remove(granted)
+            self._approved[call.id] = granted.id
+            return Allow()
         if isinstance(verdict, Allow):
             return verdict
         if self.pending is None:
-            self.pending = wanted.model_copy(update={"then": tuple(then)})
+            named = _unseen(self.named.get(flow, ()), [wanted, *then])
+            self.pending = wanted.model_copy(update={"then": tuple(then), "named": named})
+        elif self._is_beside(flow, path) and not self._add(wanted):
+            return Deny("it cannot be shown together with the others that have to be approved: call it after them")
         return verdict
+
+    def announcing(self, flow: str, path: str) -> Announce:
+        """Return a function that takes the calls of a model's chain that use the output of one that needs approval."""
+
+        def announce(call: ToolCall, digest: str, uses: Sequence[str]) -> bool:
+            asked = () if self.pending is None else self.pending.calls
+            if not self._is_beside(flow, path) or not {each.id for each in asked}.issuperset(uses):
+                return False
+            announced = {"uses": tuple(uses), "digest": digest}
+            return self._add(PendingCall.of(call, flow=flow, path=path).model_copy(update=announced))
+
+        return announce
+
+    def _is_beside(self, flow: str, path: str) -> bool:
+        """Whether a call of a model's chain at this place is asked about together with the one that is pending."""
+        pending = self.pending
+        return pending is not None and (pending.flow, pending.path, pending.door) == (flow, path, "chain")
+
+    def _add(self, wanted: PendingCall) -> bool:
+        """Ask about one more call, if the question has room for it. The same destructive call is asked about once."""
+        if self.pending is None:
+            return False
+        asked = self.pending.calls
+        if wanted.destructive and any(each.is_same(wanted) for each in asked):
+            return True
+        shown = [described(each.display_name, each.words, each.known_arguments) for each in (*asked, wanted)]
+        if sum(map(len, shown)) > LONGEST_TOGETHER or unshowable(wanted.words, wanted.known_arguments):
+            return False
+        self.pending = self.pending.model_copy(update={"more": (*self.pending.more, wanted)})
+        return True
+
+    def _granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
+        """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""
+        for granted in self._left:
+            is_there = (granted.flow, granted.path, granted.door) == (wanted.flow, wanted.path, wanted.door)
+            is_announced = is_there and granted.tool == wanted.tool and not wanted.before
+            if granted.is_same(wanted) or (is_announced and granted.is_completed_by(call, self._outputs)):
+                return granted
+        return None
 
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
         if not (before or is_for_all):
@@ -279,18 +348,44 @@ class TurnApproval:
             return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
         return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
 
-    async def _then(self, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
-        """Return the later calls as shown to the user, with arguments only if they are known and can be shown."""
+    async def _then(self, first: str, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
+        """Return the later calls as shown to the user, after the call with the id `first`.
+
+        A call is shown with its arguments if all are known or come from calls that are shown before it, and if there is
+        room. The others are only named.
+        """
         found: list[PendingCall] = []
         room = LONGEST_TOGETHER
-        for tool, arguments in later:
-            call = await call_of(tool, arguments or {}, door="executor")
-            wanted = PendingCall.of(call, flow=flow, path=path)
+        covered: list[str] = [first]
+        """The id of each call that a yes covers, in order; "" for one that is only named."""
+        for to_come in later:
+            tool = to_come.tool
+            uses = tuple(covered[place] for place in to_come.sources)
+            if not to_come.missing:
+                call = await call_of(tool, to_come.arguments, door="executor")
+                wanted = PendingCall.of(call, flow=flow, path=path)
+            else:
+                # Its `confirm` is not asked for words: it may need what is not known yet.
+                call = await call_of(tool, to_come.arguments, door="executor", known=False)
+                wanted = PendingCall.of(call, flow=flow, path=path)
+                wanted = wanted.model_copy(update={"uses": uses, "digest": tool.digest})
             room -= len(described(wanted.display_name, wanted.words, wanted.arguments))
-            if arguments is None or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
-                wanted = wanted.model_copy(update={"arguments": {}, "words": "", "identity": ""})
+            is_open = bool(to_come.missing) and not (uses and all(uses))
+            if is_open or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
+                named: dict[str, Any] = {"arguments": {}, "words": "", "identity": "", "uses": (), "digest": ""}
+                wanted = wanted.model_copy(update=named)
             found.append(wanted)
+            covered.append(wanted.id if wanted.identity or wanted.uses else "")
         return found
+
+
+def _unseen(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
+    """Return how the user named things, without what these calls show."""
+    shown = " ".join(described(each.display_name, each.words, each.known_arguments) for each in calls)
+    words = set(stems(shown))
+    return tuple(
+        each for each in named if each.casefold() not in shown.casefold() and not words.issuperset(stems(each))
+    )
 
 
 def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:

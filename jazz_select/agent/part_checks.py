@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 from jazz_select.agent.agent_options import Facts
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import check_guards
-from jazz_select.errors import ConfigError, WrongValue
+from jazz_select.errors import CannotDo, ConfigError, WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
@@ -27,18 +27,23 @@ class Checked(NamedTuple):
     """The result of checks.
 
     Attributes:
-        values: Values that passed or have no check.
+        values: Values that passed or have no check, and those for which the flow cannot be done.
         wrong: Why the others are wrong, in words for the user.
         notes: Failures of the checks themselves, by input.
+        refusal: Why the flow cannot be done with a value, as a check tells the user (`CannotDo`); empty if none does.
     """
 
     values: dict[str, Any]
     wrong: dict[str, str]
     notes: dict[str, str]
+    refusal: str = ""
 
 
 async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
-    """Run the author's checks of these values. A check that fails itself refuses its value."""
+    """Run the author's checks of these values.
+
+    A check that fails itself refuses its value. One that raises `CannotDo` refuses the flow: its value is not wrong.
+    """
     declared = flow.all_inputs() if flow is not None else {}
     checks = Checked({}, {}, {})
     for name, value in values.items():
@@ -46,7 +51,11 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
         if own is None or own.check is None:
             checks.values[name] = value
             continue
-        problem, note = await _verdict(own, value, tools)
+        try:
+            problem, note = await _verdict(own, value, tools)
+        except CannotDo as refusal:
+            problem, note = "", ""
+            checks = checks._replace(refusal=checks.refusal or refusal.message)
         if note:
             checks.notes[name] = f"the check of {name} {note}"
         if problem:
@@ -57,7 +66,11 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
 
 
 async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tuple[str, str]:
-    """Return what is wrong with a value, and what failed in its check; empty texts if nothing."""
+    """Return what is wrong with a value, and what failed in its check; empty texts if nothing.
+
+    Raises:
+        CannotDo: The check says that the flow cannot be done with this value.
+    """
     shown = beginning(in_one_line(written(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
     try:
@@ -66,6 +79,8 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
         else:
             check = cast("Callable[[Any], object]", declared.check)
             answer = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
+    except CannotDo:
+        raise
     except WrongValue as error:
         return error.message, ""
     except Exception as error:  # noqa: BLE001 - any error of an author's check

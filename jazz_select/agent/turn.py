@@ -1,28 +1,12 @@
-"""The values of a turn: request, work, result; its events, for who listens; and the view of it that prompts show."""
+"""The values of a turn: its request, the work on it, its result."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Final, Literal, cast, get_args
-
-import orjson
+from typing import Annotated, Any, Final, Literal, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.chain.transcript import (
-    Chain,
-    Event,
-    Finished,
-    OnEvent,
-    ToolCalled,
-    ToolRequest,
-    ToolResult,
-    ToolReturned,
-    tell,
-)
+from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import (
-    MOST_CALLS,
     MOST_EPISODES,
     MOST_FLOWS,
     MOST_LOOK_UPS,
@@ -34,25 +18,22 @@ from jazz_select.agent.conversation import (
     Said,
     bounded,
     said_by_user,
+    stored_calls,
     stored_question,
 )
 from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.guards import GuardInput
-from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, json_bytes, plain, storable_text, too_much
+from jazz_select.json_values import Secret, json_bytes, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
-from jazz_select.routing.records import Fault, StepRecord
-from jazz_select.selector.candidates_stage import Availability
-from jazz_select.selector.prompt import Growing, Ledger, Situation, UnderWay, steady_start
+from jazz_select.selector.prompt import Ledger
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
-from jazz_select.text import beginning, cut, describe_error, in_words, json_line, name_shown
-from jazz_select.threads import set_in
+from jazz_select.text import describe_error
 from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
-from jazz_select.values import Message, Usage, flow_id
+from jazz_select.values import Usage
 from jazz_select.words import excess_of_names
 
 TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked", "handed_over"]
@@ -65,8 +46,9 @@ class TurnResult:
     Attributes:
         status: `done`; `active` if a flow continues in the next turn; `open` if the caller has to continue, with
             `prompt`; `waiting` for missing inputs, or for which flow is meant (`question`); `confirming` if a call
-            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here; `handed_over` to
-            a person, with the reason in `reason` and the findings in `conversation`.
+            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here or is refused by
+            a tool (`CannotDo`); `handed_over` to a person, with the reason in `reason` and the findings in
+            `conversation`.
         text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
             `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
         value: The answer in the requested schema; None if none was requested or it could not be given.
@@ -75,7 +57,7 @@ class TurnResult:
         selection: How they were selected; None if nothing had to be.
         prompt: The prompts of the flows under way, the active one first.
         resumed: The parked flow that is under way again.
-        incomplete: Whether a limit cut the answer short.
+        incomplete: Whether a limit cut the answer short; the text then says what is left, and asks whether to go on.
         reason: Why the turn ended so, if that is not plain: for logs, not for users.
         notes: Degradations: facts of an open flow that could not be kept in `conversation`, by name; and that nothing
             keeps two processes from continuing with the same approved call.
@@ -228,7 +210,6 @@ def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionR
     return replace(TurnResult.from_dict(data), value=value, selection=selection)
 
 
-_of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
 """What to do with the flows of a turn: run the top one, answer without a flow, or only say `TurnWork.text`."""
@@ -318,16 +299,19 @@ class TurnWork:
         pending: The call that needs the user's approval; asked about again if the message was neither yes nor no.
         text: Text for the user so far.
         question: The question which flow is meant, if the turn asks it.
-        wanted: The user's earlier request, if the message only answers which flow is meant.
         about: Whether the message only asks or comments about the top flow.
         besides: The rest of a message beside a yes or a no, if no flow fits it.
-        said: Values grounded in the user's words, by flow.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
-        handed_back: The part of the message that it handed back; it is selected for again.
+        paused: Whether the user asked for time, so that what waits is not asked again.
+        no_yes: Why a yes in the message does not count, in words; empty if there is none, or it counts.
+        handed_back: The part of the message that a model handed back or over; it is selected for again.
+        hands_over: Whether models at work on flows may hand over another wish: once in a turn.
         notes: Degradations, and what a decision model read in the message, or why that did not count.
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
         called: Results of flows that other flows call, by flow.
+        returned: Names of these results that tools returned, by flow.
+        not_understood: The turns in a row that were not understood, this one included; None until that is known.
 
     What it has in common with a `TurnResult` is explained there.
     """
@@ -343,12 +327,13 @@ class TurnWork:
     value: Any = None
     resumed: str = ""
     question: UserQuestion | None = None
-    wanted: str = ""
     about: bool = False
     besides: str = ""
-    said: Mapping[str, Grounded] = field(default_factory=dict[str, Grounded])
     hears_first: bool = False
+    paused: bool = False
+    no_yes: str = ""
     handed_back: str = ""
+    hands_over: bool = True
     runs: tuple[FlowRun, ...] = ()
     chain: Chain | None = None
     incomplete: bool = False
@@ -357,6 +342,8 @@ class TurnWork:
     calls: tuple[Ran, ...] = ()
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    returned: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    not_understood: int | None = None
     error: JazzSelectError | None = None
 
     def begun(self) -> "TurnWork":
@@ -398,11 +385,13 @@ class TurnWork:
                 "pending": self.pending,
                 "done": (*before.done, *done)[-MOST_EPISODES:],
                 "turns": before.turns + 1,
-                "calls": (*before.calls, *calls)[-MOST_CALLS:],
+                "calls": stored_calls((*before.calls, *calls)),
                 "shown": ledger.shown if ledger is not None else (),
                 "question": self.question and stored_question(self.question),
                 "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
                 "called": {**before.called, **self.called},
+                "returned": {**before.returned, **self.returned},
+                "not_understood": before.not_understood if self.not_understood is None else self.not_understood,
             }
         )
 
@@ -427,300 +416,3 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)
     return {name: value for name, value in known.items() if value is not None}
-
-
-def listening(listener: OnEvent | None) -> AbstractContextManager[None]:
-    """Send the events of a turn to this listener; a turn around it, of which it is a tool, gets none of them."""
-    return set_in(_of_the_turn, listener)
-
-
-def listener() -> OnEvent | None:
-    """Return the listener of the running turn."""
-    return _of_the_turn.get()
-
-
-async def tell_turn(event: Event) -> None:
-    """Send an event to the listener of the running turn."""
-    if (current := listener()) is not None:
-        await tell(current, event)
-
-
-async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
-    """Send the event of a step's call: `ToolCalled` before it, `ToolReturned` once it has `ended`."""
-    # The record of a call is the same object in both events, so its id distinguishes concurrent calls.
-    own = f"{call.tool}-{call.step}-{id(call):x}"
-    if ended is None:
-        request = ToolRequest(id=own, round=0, tool=call.tool, requested=call.tool, arguments=call.arguments)
-        await tell_turn(ToolCalled(call=request))
-        return
-    await tell_turn(ToolReturned(result=result_of(ended, own)))
-
-
-def result_of(step: StepRecord, own_id: str) -> ToolResult:
-    """Return the record of a step as the result of a tool call."""
-    return ToolResult(
-        id=own_id,
-        round=0,
-        tool=step.tool,
-        ok=step.status == "ok",
-        output=step.output,
-        error=step.error,
-        fault=cast("Fault", step.fault),
-        unknown=step.unknown,
-        called=step.attempts > 0,
-    )
-
-
-_WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-_KINDS: Final[Mapping[str, type[Event]]] = {_WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(Event)}
-_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
-FINISHED: Final = _NAMES[Finished]
-"""Name of a turn's last event."""
-
-
-def event_name(event: Event) -> str:
-    """Return an event's name."""
-    return _NAMES[type(event)]
-
-
-def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
-    """Return an event as plain JSON values; a result's conversation is signed with the secret."""
-    if not isinstance(event, Finished):
-        return cast("dict[str, Any]", plain(event))
-    if not isinstance(event.answer, TurnResult):
-        msg = f"the events of an agent's turn travel, and this is the end of something else: {event.answer!r:.80}"
-        raise ConfigError(msg)
-    return event.answer.to_dict(secret=secret)
-
-
-def event_of(
-    name: str, data: object, *, registry: Mapping[str, BaseFlow] | None = None, secret: Secret | None = None
-) -> Event | None:
-    """Return the event of this name and data; None for an event that only a newer version knows."""
-    kind = _KINDS.get(name)
-    if kind is None:
-        return None
-    known = value_of(dict[str, Any], data, kind.__name__)
-    if kind is Finished:
-        return Finished(answer=TurnResult.from_dict(known, registry=registry, secret=secret))
-    found: Event = value_of(kind, known)
-    if type(found) is not kind:
-        raise unreadable(kind.__name__, "it is of another kind")
-    return found
-
-
-EARLIER_CHARS: Final = 24_000
-"""Most characters of earlier messages in the prompt of a model that calls tools."""
-CHOOSING_CHARS: Final = 3_000
-"""Most characters of earlier messages in the prompt of a model that chooses a flow."""
-_LONGEST_EARLIER: Final = 800
-_MOST_HEARD: Final = 8
-_MOST_DONE: Final = 2
-_CALLS_CHARS: Final = 8_000
-_LONGEST_FACT: Final = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowInView(UnderWay):
-    """An open flow of the conversation, with its name, and its title for users."""
-
-    name: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationView:
-    """A conversation during a turn.
-
-    Attributes:
-        request: The message of the turn, with its surroundings.
-        flows: The open flows, the one under way first.
-        calls: Tool calls with arguments and results, earliest first.
-        waits_for: The open yes-or-no question, of a flow or of none.
-        waiting: Name of the flow that asks `waits_for`; empty if none.
-    """
-
-    request: TurnRequest
-    flows: tuple[FlowInView, ...] = ()
-    calls: tuple[Ran, ...] = ()
-    waits_for: str = ""
-    waiting: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        work: TurnWork,
-        title: Callable[[str], str],
-        made: Sequence[Ran] = (),
-        *,
-        agreed: bool = False,
-    ) -> "ConversationView":
-        """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
-        conversation, top = work.request.conversation, work.stack.top
-        waiting = None if agreed else conversation.pending
-        return cls(
-            request=work.request,
-            flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows)),
-            calls=(*conversation.calls, *work.calls, *made),
-            waits_for=waiting.question_for_models() if waiting is not None else "",
-            waiting=waiting.flow if waiting is not None else "",
-        )
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """What models were shown, for prompts that only grow; None if each prompt is made afresh."""
-        return self.request.ledger
-
-    @property
-    def said(self) -> tuple[Said, ...]:
-        """Earlier messages of both sides."""
-        return self.request.conversation.messages
-
-    @property
-    def asked(self) -> str:
-        """The last message, if the assistant wrote it."""
-        return self.said[-1].content if self.said and self.said[-1].role == "assistant" else ""
-
-    @property
-    def heard(self) -> tuple[str, ...]:
-        """All user messages, the current one last."""
-        return (*(each.content for each in self.said if each.role == "user"), self.request.message)
-
-    def situation(self) -> Situation:
-        """Return the view as whoever chooses a flow is shown it."""
-        growing, done = None, list(dict.fromkeys(reversed(self.request.conversation.done)))
-        if self.ledger is None:
-            recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
-        else:
-            steady = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
-            recent, left_out = [message for _, message in steady], 0
-            growing = Growing(
-                turn=self.ledger.turn,
-                shown=self.ledger.flows,
-                said_in=[turn for turn, _ in steady],
-                left_out=max(steady[0][0] - 1, 0) if steady else 0,
-                keep=self.ledger.keep_flows,
-            )
-        return Situation(
-            said=tuple(recent),
-            left_out=left_out,
-            under_way=self.flows,
-            facts=self.render_facts(),
-            confirms=self.waits_for,
-            done=tuple(map(flow_id, done[:_MOST_DONE])),
-            growing=growing,
-        )
-
-    def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
-        """Return the last messages within a bound, and the number of those before them."""
-        said = self._messages(each)
-        first, room = len(said), chars
-        while first and (room := room - len(said[first - 1].content)) >= 0:
-            first -= 1
-        while 0 < first < len(said) and said[first].role == "assistant":
-            first += 1  # an answer without its question says little, and some providers reject it as a first message
-        return said[first:], first
-
-    def steady(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> list[tuple[int, Message]]:
-        """Return the last messages within a bound, each with its turn, for prompts that only grow.
-
-        Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
-        """
-        said = list(zip(self.request.conversation.said_in, self._messages(each), strict=True))
-        while said and said[0][1].role == "assistant":
-            said.pop(0)  # an answer without its question says little
-        start = steady_start(
-            [(turn, len(message.content)) for turn, message in said], chars, whole_from=said[0][0] if said else 1
-        )
-        return [(turn, message) for turn, message in said if turn >= start]
-
-    def _messages(self, each: int | None) -> list[Message]:
-        return [
-            Message(role=said.role, content=cut(said.content, each) if each else said.content) for said in self.said
-        ]
-
-    def render_heard(self) -> str:
-        """Return the user's messages, a line each, the current one last; long ones are cut."""
-        if self.ledger is not None:
-            steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
-            heard = [message.content for _, message in steady if message.role == "user"]
-            return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.request.message, _LONGEST_EARLIER)))
-        return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
-
-    def render_facts(self) -> str:
-        """Return the facts, a line each."""
-        return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.request.facts.items())
-
-    def call_lines(self) -> list[tuple[Ran, str]]:
-        """Return the calls with their lines, for prompts that only grow; old turns are dropped several at once."""
-        turn = self.ledger.turn if self.ledger is not None else 0
-        lines = [(call, _call(call)) for call in self.calls]
-        turns = [call.turn for call in self.calls if call.turn]
-        whole_from = turns[0] + 1 if len(turns) >= MOST_CALLS else 1
-        start = steady_start(
-            [(call.turn or turn, len(line)) for call, line in lines], _CALLS_CHARS, whole_from=whole_from
-        )
-        return [(call, line) for call, line in lines if (call.turn or turn) >= start]
-
-    def render_calls(self) -> str:
-        """Return the calls as data, a line each; the earliest are left out if there are too many."""
-        if self.ledger is not None:
-            return "\n".join(line for _, line in self.call_lines())
-        lines: list[str] = []
-        room = _CALLS_CHARS
-        for call in reversed(self.calls):
-            line = _call(call)
-            room -= len(line)
-            if room < 0 and lines:
-                break
-            lines.insert(0, line)
-        gone = len(self.calls) - len(lines)
-        return "\n".join([*([f"[… {gone} earlier calls are left out …]"] if gone else []), *lines])
-
-    def render_flows(self, but: str = "") -> str:
-        """Return the other open flows and what they wait for, a line each."""
-        lines: list[str] = []
-        for each in self.flows:
-            if each.name != but:
-                wanted = json_line(beginning(each.wanted, _LONGEST_FACT))
-                waits_for = f"; it waits for: {json_line(each.waits_for)}" if each.waits_for else ""
-                lines.append(f"- {json_line(each.title)} ({each.state}), asked for with: {wanted}{waits_for}")
-        return "\n".join(lines)
-
-
-def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall | None, *, is_top: bool) -> FlowInView:
-    pending = flow.pending or (waiting if is_top and waiting is not None and waiting.flow == flow.name else None)
-    return FlowInView(
-        flow_id=flow_id(flow.name),
-        name=flow.name,
-        title=title(flow.name),
-        state="under way" if is_top else "parked",
-        wanted=flow.request,
-        waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question_for_models(),
-    )
-
-
-def _call(call: Ran) -> str:
-    when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
-    came = {"failed": call.output.removeprefix("failed: ")} if call.failed else {"returned": _read(call.output)}
-    return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
-
-
-def _read(output: str) -> Any:
-    """Decode an output that is JSON; one that was cut stays text."""
-    try:
-        return orjson.loads(output)
-    except ValueError:
-        return output
-
-
-def _value(value: object) -> str:
-    text = value if isinstance(value, str) else storable_text(value)
-    return json_line(beginning(text, _LONGEST_FACT))
-
-
-async def forget_closed(ledger: Ledger, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]) -> None:
-    """Clear the ledger if a guard has closed a flow in it; users may have written that ledger."""
-    flows = [flow for name in ledger.named if (flow := find(name)) is not None]
-    if (await Availability.closed_among(flows, context)).ids:
-        ledger.forget()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from jazz_select.cli.session import LEARNED, catalogue, existing_log, logged_ent
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.corrections import SHORT_ID, Correction, review
+from jazz_select.evaluation.corrections import SHORT_ID, Correction, review, tell_unlearned
 from jazz_select.evaluation.drifting import Drift, Share, Window, drift
 from jazz_select.evaluation.learner import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, examples_of, load_overlay
@@ -122,11 +123,25 @@ def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
         _say_nothing_on_trial(file, known, given)
         return
     before = known.live
-    overlay = changed_overlay(file, change, must_exist=True)
+    log = None if given.log is None or given.promote else OutcomeLog.existing(given.log)
+    with nullcontext() if log is None else log:
+        overlay = changed_overlay(file, change, must_exist=True)
+        told = _tell_rolled_back(log, given, known, overlay)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
     moved = f"{now} is live; before: {was}. Your flows are unchanged."
     after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': file}))}"
-    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [after], json=given.json)
+    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [*told, after], json=given.json)
+
+
+def _tell_rolled_back(log: OutcomeLog | None, given: "LearnCommand", before: Overlay, after: Overlay) -> list[str]:
+    """Write into the log what is learned no more, so that the next `learn` keeps to it; return notes for people."""
+    if given.promote:
+        return []
+    if log is None:
+        return ["the log was not told, so the next learn learns it again: jazz-select learn LOG --roll-back tells it"]
+    person = Source(kind="person", name=given.by)
+    count = tell_unlearned(log, examples_of(before.version("live")), examples_of(after.version("live")), source=person)
+    return [f"the log was told of {counted(count, 'request')}, so that none is learned again until a person says so"]
 
 
 def _called(number: int, overlay: Overlay) -> str:

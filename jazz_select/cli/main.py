@@ -371,7 +371,9 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
         False
     )
     promote: Annotated[bool, flag("--promote", "Make the version on trial the live one.")] = False
-    roll_back: Annotated[bool, flag("--roll-back", "Make the version live that was so before.")] = False
+    roll_back: Annotated[bool, flag("--roll-back", "Make the version live that was so before; LOG is told of it.")] = (
+        False
+    )
 
 
 @_command("drift", "learn_commands:watch")

@@ -12,6 +12,7 @@ from jazz_select.cli.shared_options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.text import counted
+from jazz_select.values import AgentScope
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
@@ -134,7 +135,8 @@ def existing_log(file: Path, settings: "Settings", *, corrected: bool = False) -
     from jazz_select.outcomes import OutcomeLog
 
     log = OutcomeLog.existing(file)
-    others = log.agents(corrected=corrected)
+    known = log.agents(corrected=corrected)
+    others = {agent: count for agent, count in known.items() if AgentScope.MARK not in agent}  # not searches of tools
     if others and settings.agent_id not in others:
         what = "correction" if corrected else "request"
         listed = ", ".join(

@@ -10,7 +10,8 @@ from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.part_checks import checked_facts, resolve_facts
-from jazz_select.agent.turn import TurnResult, checked_input, event_of
+from jazz_select.agent.turn import TurnResult, checked_input
+from jazz_select.agent.turn_events import event_of
 from jazz_select.arguments import check_argument
 from jazz_select.client.connection import ServiceLink
 from jazz_select.errors import ConfigError, ServiceReplyError

@@ -79,6 +79,7 @@ from jazz_select.evaluation.sweep import Sweep as Sweep
 from jazz_select.evaluation.tool_examples import ExamplesOfTool as ExamplesOfTool
 from jazz_select.evaluation.tool_examples import ToolExamples as ToolExamples
 from jazz_select.evaluation.tool_examples import WrittenExamples as WrittenExamples
+from jazz_select.evaluation.tool_examples import examples_in_log as examples_in_log
 from jazz_select.evaluation.tool_examples import keep_examples as keep_examples
 from jazz_select.evaluation.tool_examples import load_tool_examples as load_tool_examples
 from jazz_select.evaluation.tool_examples import write_tool_examples as write_tool_examples

@@ -7,7 +7,7 @@ anybody else says is a hint: it needs independent witnesses, and never leads to 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case
@@ -26,6 +26,8 @@ LONGEST: Final = 500
 BEFORE: Final = "an example already"
 SHORT_ID: Final = 8
 """Fewest characters of an entry's id by which it can be named, and how many of them are shown."""
+_LearnedTexts: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Learned texts by flow name, each with the ids of its entries in the log; see `Version.examples`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,45 @@ def review(
         words |= dict.fromkeys(found)
     for entry, right in words.items():
         log.correct(entry, right, source=source)
+
+
+def tell_unlearned(log: OutcomeLog, before: _LearnedTexts, after: _LearnedTexts, *, source: Source) -> int:
+    """Write a person's word into a log where other examples are learned than before, so that `learn` keeps to it.
+
+    An entry that is learned no more is for the flow that has its request instead; if there is none, its correction is
+    taken back. One that was taken back and is learned again is for its flow once more.
+
+    Args:
+        log: The log.
+        before: What was learned before.
+        after: What is learned now.
+        source: The person.
+
+    Returns:
+        The number of entries that something was said of.
+
+    Raises:
+        OutcomeLogError: The log cannot be read or written.
+    """
+    owners = {same_request(text): flow for flow, texts in after.items() for text in texts}
+    words: dict[str, tuple[str, ...] | None] = {}
+    for _, text, entry in _only_in(before, after):
+        flow = owners.get(same_request(text))
+        words[entry] = None if flow is None else (flow,)
+    for flow, _, entry in _only_in(after, before):
+        if entry not in words and (found := log.get(entry)) is not None and found.is_taken_back:
+            words[entry] = (flow,)
+    for entry, right in words.items():
+        log.correct(entry, right, source=source)
+    return len(words)
+
+
+def _only_in(one: _LearnedTexts, other: _LearnedTexts) -> Iterator[tuple[str, str, str]]:
+    """Yield (flow, text, entry of the log) of what is learned in the one and not in the other."""
+    for flow, texts in one.items():
+        for text, ids in texts.items():
+            if text not in other.get(flow, ()):
+                yield from ((flow, text, entry) for entry in ids.split())
 
 
 def ids_of(given: str, known: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Examples of requests for connected tools: written by a model, filtered, and kept in a file that people review.
+"""Examples of requests for connected tools: written by a model and kept in a file that people review, or out of a log.
 
 Bare tools have a name, a description and a schema, so recall finds them by what their authors say. Examples say what
 users would ask. Each belongs to the definition that it was written for: a tool that changes is asked about again.
@@ -24,13 +24,16 @@ from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.checks.nearness import Field as Placement
 from jazz_select.evaluation.checks.suggesting import LONGEST_EXAMPLE, Drafts, Target, Writer
 from jazz_select.evaluation.checks.wording import Sames
+from jazz_select.evaluation.corrections import why_unfit
 from jazz_select.evaluation.overlay import yaml_text
 from jazz_select.evaluation.whole_files import locked, write_readable
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 from jazz_select.json_values import plain_bytes
 from jazz_select.memory.encoder import Encoder
+from jazz_select.outcomes.evidence import read_evidence, witnessed
+from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.routing.tools.tool_memory import tool_card
+from jazz_select.routing.tools.tool_memory import tool_card, tools_scope
 from jazz_select.text import describe_error, nfc
 from jazz_select.threads import in_thread
 
@@ -38,6 +41,8 @@ FORMAT: Final = 1
 _MOST: Final = 50
 """Most examples of one tool in a file."""
 _MOST_TOOLS: Final = 5_000
+_MOST_READ: Final = 10_000
+"""Searches in a log that are read, the newest."""
 _DIGITS: Final = 16
 """Hexadecimal digits of a definition's digest."""
 _AT_ONCE: Final = 4
@@ -231,6 +236,36 @@ def keep_examples(file: Path, written: WrittenExamples) -> ToolExamples:
         changed = load_tool_examples(file).with_texts(written.texts)
         changed.save(file)
         return changed
+
+
+def examples_in_log(
+    log: OutcomeLog, agent_id: str, tools: Collection[Tool], *, most: int = _MOST
+) -> dict[str, tuple[str, ...]]:
+    """Return the requests of a log that tools are right for, by the tool's name, the latest first. Blocking.
+
+    These are searches after which a tool was called, and what persons said of them (`read_evidence`): of what clients
+    did, two independent witnesses have to agree, and it never counts for a tool that may change something. A text that
+    tells a model what to do counts for none.
+
+    Args:
+        log: A log of outcomes.
+        agent_id: Whose tools.
+        tools: All that there are now.
+        most: Most requests of one tool.
+
+    Raises:
+        OutcomeLogError: The log cannot be read.
+    """
+    entries = log.read(agent_id=tools_scope(agent_id), last=_MOST_READ)
+    names = {tool.name for tool in tools}
+    may_change = {tool.name for tool in tools if not tool.reads}
+    evidence = read_evidence(entries, flows=names, may_change=may_change, why_unfit=why_unfit)
+    counted = [*evidence.certain, *witnessed(evidence.hints, may_change=may_change)]
+    found: dict[str, list[str]] = {}
+    for each in sorted(counted, key=lambda one: -one.at):
+        if each.right in names and len(found.setdefault(each.right, [])) < most:
+            found[each.right].append(each.request)
+    return {name: tuple(texts) for name, texts in found.items()}
 
 
 def _as_flows(tools: Collection[Tool], known: ToolExamples) -> dict[str, BaseFlow]:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.chat.json_reader import LONGEST, decoded
-from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.errors import CannotDo, ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text, too_much
 from jazz_select.ports import ClaimStore
@@ -237,7 +237,11 @@ class FlowDoor:
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         if call_id not in self._shown:  # keep the identity of an earlier request
             self.is_agreed(call_id, call, agreed=False)
-        asked = AskedCall(call=call, verdict=await verdict_of(self._approve, call, self._policy))
+        try:
+            verdict = await verdict_of(self._approve, call, self._policy)
+        except CannotDo as error:
+            verdict = Deny(f"cannot be done: {error.message}")
+        asked = AskedCall(call=call, verdict=verdict)
         if isinstance(asked.verdict, Ask) and isinstance(keeps, MutableMapping):
             kept = cast("MutableMapping[str, object]", keeps)
             kept[ASKED] = {call_id: call.identity, **_identities(kept)}

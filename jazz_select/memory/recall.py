@@ -139,16 +139,22 @@ def _result(
     result.caveat, result.answers = model.caveat, model.answers
     if learned is not None:
         result.caveat, result.thresholds = "", learned.thresholds
+        if learned.is_told:  # and no answer to an example says how sure that is
+            result.answers = None
     return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LearnedChances:
-    """P(right) of flows by what was learned from a log together with recall: by store key, and of none."""
+    """P(right) of flows by what was learned from a log together with recall: by store key, and of none.
+
+    `is_told` says that a person spoke of this very request.
+    """
 
     chances: Mapping[Key, float]
     p_none: float
     thresholds: Thresholds | None
+    is_told: bool
 
     def ordered(self, keys: Sequence[Key]) -> list[Key]:
         """Return the likely flows, the likeliest first, and then all other keys in their order."""
@@ -171,20 +177,22 @@ _UNLIKELY = 0.001
 def _learned(
     store: FlowStore, model: RecallModel, scope: RecallScope, signals: Signals, asked: EncodedRequest, place: int
 ) -> _LearnedChances | None:
-    """Return what the evidence of a log says of a request; None without a log, or without a vector.
+    """Return what a log says of a request; None without a log, or without a vector.
 
     What a person said of this very request is true, unless context may give it another meaning.
     """
     vector = asked.vectors[place] if asked.vectors else None
-    if model.evidence is None or vector is None:
-        return None
-    recalled = {model.ids[key]: chance for key, chance in model.chances(signals).items() if key in model.ids}
-    chances, p_none = model.evidence.chances(vector, recalled)
     excluded = frozenset(scope.exclude)
     flows = model.flows or frozenset()
     said = None if asked.widened or not model.persons else model.persons.get(request_digest(asked.request))
-    if said is not None and (said == NONE or (said in flows and said not in excluded)):
+    is_told = said is not None and (said == NONE or (said in flows and said not in excluded))
+    if said is not None and is_told:
         chances, p_none = {said: 1.0}, float(said == NONE)
+    elif model.evidence is None or vector is None:
+        return None
+    else:
+        recalled = {model.ids[key]: chance for key, chance in model.chances(signals).items() if key in model.ids}
+        chances, p_none = model.evidence.chances(vector, recalled)
     return _LearnedChances(
         chances={
             store.key(scope.agent_id, flow): chance
@@ -193,6 +201,7 @@ def _learned(
         },
         p_none=p_none,
         thresholds=model.thresholds,
+        is_told=is_told,
     )
 
 

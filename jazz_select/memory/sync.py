@@ -12,7 +12,14 @@ from threadpoolctl import threadpool_limits
 from jazz_select.errors import ConfigError, SyncDeletesError, SyncIncompleteError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
-from jazz_select.memory.fit.fitting import catalogue_digest, evidence_digest, fit_stages, learned_model, shuffled
+from jazz_select.memory.fit.fitting import (
+    catalogue_digest,
+    evidence_digest,
+    fit_stages,
+    learned_model,
+    shuffled,
+    told_by_persons,
+)
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed
 from jazz_select.ports import FlowStore, Key, Vectors
@@ -307,8 +314,9 @@ class IndexWriter:
             notes.append(
                 f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew"
             )
-        if log and earlier.evidence is not None:
-            were = counted(earlier.evidence.agreement.requests, "logged request")
+        if log and (earlier.evidence is not None or earlier.persons):
+            count = len(earlier.persons) if earlier.evidence is None else earlier.evidence.agreement.requests
+            were = counted(count, "logged request")
             notes.append(
                 f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew"
             )
@@ -327,7 +335,7 @@ class IndexWriter:
         labelled = [each for each in kept if each.right in names]
         believed = sum(each.trust > TOSS for each in labelled)
         if believed < LEAST:
-            return _Seen(too_few=believed)
+            return _Seen(too_few=believed, persons=tuple(each for each in labelled if each.by_person))
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
         found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
         vectors = await in_thread(embed, [indexable(each.request) for each in found])
@@ -358,7 +366,8 @@ class IndexWriter:
     async def _fit(self, agent_id: str, lesson: "_Lesson", made: Mapping[str, Vectors]) -> None:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
-        mark = evidence_digest(lesson.digest, lesson.seen.evidence) if lesson.seen.evidence else ""
+        learned = lesson.seen.evidence or lesson.seen.persons
+        mark = evidence_digest(lesson.digest, learned) if learned else ""
         flows = frozenset(card.id for card in lesson.cards)
         is_fitted = noted.terms is not None and (noted.digest, noted.flows) == (lesson.digest, flows)
         if is_fitted and noted.learned_from == mark:
@@ -383,11 +392,15 @@ class IndexWriter:
         return replace(model, flows=frozenset(card.id for card in cards), terms=terms, labelled=len(cases))
 
     async def _with_evidence(self, model: RecallModel, cards: Sequence[FlowCard], seen: "_Seen") -> RecallModel:
-        """Return the model of a catalogue with what a log teaches each of its stages; without, if that is nothing."""
+        """Return the model of a catalogue with what a log teaches each of its stages; without, if that is nothing.
+
+        Of too few requests, the words of persons hold for these requests all the same.
+        """
         second = model.second
         if not seen.evidence:
-            second = None if second is None else replace(second, evidence=None, persons={})
-            return replace(model, evidence=None, persons={}, second=second)
+            persons = told_by_persons(seen.persons)
+            second = None if second is None else replace(second, evidence=None, persons=persons)
+            return replace(model, evidence=None, persons=persons, second=second)
         encoder = self._encoder
 
         whole = await in_thread(encoder.rows, cards)
@@ -426,9 +439,13 @@ class IndexWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a sync learns from a log, oldest first, with vectors; `too_few` is their number if it is nothing."""
+    """What a sync learns from a log, oldest first, with vectors.
+
+    If it is too few to learn from, `too_few` is their number, and `persons` are those that persons spoke of.
+    """
 
     evidence: tuple[Evidence, ...] = ()
+    persons: tuple[Evidence, ...] = ()
     vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     too_few: int = 0
     has_examples: bool = True
@@ -439,7 +456,9 @@ class _Seen:
         if not self.has_examples:
             return "no flow has examples, so nothing is learned from the log"
         if not self.evidence:
-            return f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
+            told = f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
+            held = f"; what persons said of {len(self.persons)} of them holds for these alone" if self.persons else ""
+            return f"{told}{held}"
         kinds = Counter(each.source.kind for each in self.evidence if each.trust > TOSS)
         by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
         hinted = labelled - by_persons - by_models

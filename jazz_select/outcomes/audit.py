@@ -132,6 +132,8 @@ def audit_of(
 ) -> tuple[Audit, tuple[Move, ...]]:
     """Measure the promise in a log, and return the audit with the moves of thresholds that follow from it. Blocking.
 
+    Of those who measure the same log at once, one writes a move, and the others are answered with it.
+
     Args:
         kept: The log.
         agent_id: Whose entries.
@@ -141,13 +143,28 @@ def audit_of(
     Raises:
         OutcomeLogError: The log cannot be read.
     """
-    answers = kept.recall_answers(agent_id, last=_LAST, least=ASK_AGAIN, among=_NEWEST)
-    audit, due = measure_promise(answers, kept.moves(agent_id), promise)
-    if keeps:
-        for each in due:
-            kept.keep_move(agent_id, each)
-        kept.flush()
-    return audit, due
+    answers, moves = kept.recall_answers(agent_id, last=_LAST, least=ASK_AGAIN, among=_NEWEST), kept.moves(agent_id)
+    audit, due = measure_promise(answers, moves, promise)
+    if not keeps or not due:
+        return audit, due
+    for each in due:
+        kept.keep_move(agent_id, each, following=moves)
+    stored = kept.moves(agent_id)
+    due = tuple(_own_moves(due, stored[len(moves) :]))
+    moves = (*stored, *(each for each in due if not _is_stored(each, stored)))
+    return _measured(answers, moves, promise("")), due
+
+
+def _own_moves(due: Iterable[Move], added: Sequence[Move]) -> Iterator[Move]:
+    """Yield the moves that were not forestalled by another one; one that could not be written counts here alone."""
+    changed = {each.flow for each in added}
+    for each in due:
+        if _is_stored(each, added) or not changed & {"", each.flow}:
+            yield each
+
+
+def _is_stored(move: Move, stored: Iterable[Move]) -> bool:
+    return any(replace(each, after=move.after) == move for each in stored)
 
 
 def measure_promise(
@@ -162,8 +179,7 @@ def measure_promise(
     """
     sure = [each for each in answers if each.sure]
     due = tuple(_due(sure, moves, promise))
-    audit = _measured(sure, (*moves, *due), promise(""))
-    return replace(audit, suspected=suspected_flows(answers), silent=_silent(answers)), due
+    return _measured(answers, (*moves, *due), promise("")), due
 
 
 def _silent(answers: Iterable[RecallAnswer]) -> dict[str, int]:
@@ -201,7 +217,7 @@ def suspected_flows(answers: Iterable[RecallAnswer]) -> tuple[str, ...]:
 
 
 def _measured(answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: float | None) -> Audit:
-    recent = _since(answers, _last_fit(moves))
+    recent = _since((each for each in answers if each.sure), _last_fit(moves))
     by_flow = _by_flow(recent)
     raised = {each.flow for each in moves if each.flow and _raised(moves, each.flow)}
     flows = [_tally(name, by_flow.get(name, ()), _raised(moves, name)) for name in {*by_flow, *raised}]
@@ -211,6 +227,8 @@ def _measured(answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: f
         whole=_tally("", recent, _raised(moves, "")),
         flows=tuple(sorted(told, key=lambda each: (-each.differed - each.corrected, each.flow))),
         moves=tuple(moves),
+        suspected=suspected_flows(answers),
+        silent=_silent(answers),
     )
 
 

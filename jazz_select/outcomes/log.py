@@ -212,8 +212,11 @@ again changes nothing."""
 READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 _MOVE: Final = (
     f"INSERT INTO moves (agent, after, {', '.join(_OF_MOVES)}) "  # noqa: S608 - likewise
-    f"SELECT ?1, coalesce((SELECT max(n) FROM entries), 0), {', '.join(f'?{place}' for place in range(2, 10))}"
+    f"SELECT ?1, coalesce((SELECT max(n) FROM entries), 0), {', '.join(f'?{place}' for place in range(3, 11))} "
+    "WHERE ?2 IS NULL OR ?2 = (SELECT count(*) FROM moves WHERE agent = ?1 AND flow IN ('', ?5))"
 )
+"""A move that follows from others is written only if there are as many as it was told of: two processes that measure
+at once would move a threshold twice, or the later one by what was true before the other's move."""
 _SURE: Final = """
 SELECT n, id, json_extract(candidates, '$[0]'), json_extract(confidences, '$[0]'), chosen, asked, source_kind
 FROM entries WHERE agent = ? AND sure ORDER BY n DESC LIMIT ?
@@ -852,10 +855,18 @@ class OutcomeLog:
         """Return an id for an entry that is recorded later."""
         return LogWriter.new_id()
 
-    def keep_move(self, agent_id: str, move: Move) -> None:
-        """Add a move of a threshold, after all entries so far. It never raises."""
+    def keep_move(self, agent_id: str, move: Move, *, following: Sequence[Move] | None = None) -> None:
+        """Add a move of a threshold, after all entries so far. It never raises.
+
+        Args:
+            agent_id: The agent.
+            move: The move.
+            following: All moves of the agent that it follows from: nothing is added if there are others of its flow, or
+                of all flows, by the time that it is written. None: it is added whatever is there.
+        """
         values = [getattr(move, each.name) for each in fields(Move)]
-        self._writer.put(_MOVE, (as_text(agent_id), *values[: len(_OF_MOVES)]))
+        known = None if following is None else sum(each.flow in {"", move.flow} for each in following)
+        self._writer.put(_MOVE, (as_text(agent_id), known, *values[: len(_OF_MOVES)]))
 
     def moves(self, agent_id: str) -> tuple[Move, ...]:
         """Return all moves of an agent's thresholds, the oldest first.

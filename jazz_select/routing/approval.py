@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from jazz_select.arguments import Methods, check_argument
-from jazz_select.errors import ConfigError
+from jazz_select.errors import CannotDo, ConfigError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.question import unshowable
 from jazz_select.routing.records import ToolCall
@@ -40,8 +40,9 @@ Approve: TypeAlias = Annotated[
     Callable[[ToolCall], Verdict | Awaitable[Verdict]],
     Methods("a function of a call that gives Allow(), Deny(reason) or Ask(reason)", "__call__"),
 ]
-"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass. It may take its time,
-but no longer than the turn in which it is asked: to wait for a person, `Ask` ends the turn."""
+"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass. One that raises `CannotDo`
+tells the user why. It may take its time, but no longer than the turn in which it is asked: to wait for a person, `Ask`
+ends the turn."""
 
 
 ApprovalPolicy = Literal["destructive", "always", "never"]
@@ -63,12 +64,17 @@ async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPo
     """Return whether a call may be made, by the hook or else the policy; the only place that decides this.
 
     If the hook fails, the call is denied. A call that cannot be shown to a person cannot be asked about, and is denied.
+
+    Raises:
+        CannotDo: The hook says that the call cannot be made.
     """
     if approve is None:
         verdict: object = Ask() if needs_yes(policy, destructive=call.destructive) else Allow()
     else:
         try:
             verdict = await run_with_timeout(approve, call, limit_s=None, name="jazz-select-approve")
+        except CannotDo:
+            raise
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return Deny(f"approve failed: {describe_error(error)}")
     if isinstance(verdict, Ask) and (why := call.unshown or unshowable(call.words, call.arguments)):

@@ -360,7 +360,7 @@ class FlowExecutor:
             return run.ended(chosen.status, pending=tuple(pending))
         record = await self._called(run, chosen)
         run.records.append(replace(record, duration_s=perf_counter() - began))
-        return None if record.status == "ok" else run.ended("failed")
+        return None if record.status == "ok" else run.ended(record.status)
 
     async def _chosen(self, run: RunContext, step: Step) -> StepRecord:
         number = len(run.records) + 1
@@ -517,11 +517,13 @@ class FlowExecutor:
         if made.status == "asked":
             run.asked = made.call
         if made.error is not None:
+            refused = made.status == "refused"
             return replace(
                 record,
-                status="failed",
+                status="refused" if refused else "failed",
                 error=_joined(record.error, made.error.message),
-                cause=record.cause or made.error.cause,
+                # Whoever reads why it was refused needs that, and not why a fallback was taken.
+                cause=made.error.cause if refused else record.cause or made.error.cause,
                 attempts=attempts,
                 fault=made.error.fault,
                 unknown=made.error.unknown,

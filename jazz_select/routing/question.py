@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Literal
 from unicodedata import category
 
@@ -37,6 +39,19 @@ def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Be
     call = described(title, words, arguments)
     asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))
     return in_one_line(asked)
+
+
+def question_together(calls: Sequence[tuple[Before, str]], *, about: str = "") -> str:
+    """Return the question about several calls at once, to which a yes is one to all of them.
+
+    Each call comes with what became of the same call before, and as `described`; `about` is as of `question`.
+    """
+    numbered = [(before, f"{number}. {call}") for number, (before, call) in enumerate(calls, 1)]
+    sentences = [
+        say(_ASKED[before], call="; ".join(call for _, call in group))
+        for before, group in groupby(numbered, key=itemgetter(0))
+    ]
+    return in_one_line(" ".join(filter(None, (*sentences, about, say("yes_to_all")))))
 
 
 def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:

@@ -13,11 +13,22 @@ from jazz_select.text import titled
 from jazz_select.travel import Read, error_of
 from jazz_select.values import Tier
 
-OutcomeStatus = Literal["ok", "failed", "skipped"]
+OutcomeStatus = Literal["ok", "failed", "refused", "skipped"]
 Fault = Literal[
-    "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
+    "name",
+    "arguments",
+    "reference",
+    "tool",
+    "timeout",
+    "output",
+    "dependency",
+    "denied",
+    "asked",
+    "claim",
+    "repeated",
+    "cannot",
 ]
-StepStatus = Literal["ok", "failed", "open"]
+StepStatus = Literal["ok", "failed", "refused", "open"]
 Door = Literal["executor", "plan", "chain", "mcp", "framework"]
 """Who calls: a flow's steps, a plan, the chain of a model, a client over MCP, or the loop of another framework."""
 
@@ -38,6 +49,8 @@ class ToolCall:
         identity: A digest of the connected tool, the arguments and the words. Calls with the same identity are one call
             for approval and for claims. Empty if nobody is asked.
         filled: The names of the arguments that the caller's context filled; no model is shown these.
+        found: What tools of the flows that an agent's flow calls returned in this conversation, such as who is signed
+            in.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -50,6 +63,7 @@ class ToolCall:
     unshown: str = field(default="", compare=False)
     identity: str = field(default="", compare=False)
     filled: tuple[str, ...] = field(default=(), compare=False)
+    found: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @property
     def display_name(self) -> str:
@@ -64,7 +78,8 @@ class StepError:
     Attributes:
         fault: What is at fault: the `name`, the `arguments`, a `reference` to nowhere, the `tool`, its `timeout`, its
             `output`, or a step it depends on (`dependency`); or the call was `denied`, needs approval (`asked`), could
-            not be claimed or was begun by another process (`claim`), or is `repeated` word for word.
+            not be claimed or was begun by another process (`claim`), or is `repeated` word for word. With `cannot`,
+            nothing is at fault: a precondition does not hold (`CannotDo`, which is the cause).
         message: The problem, with the tool's name.
         details: The structured error of a name, for the model; else empty.
         cause: The tool's exception, if it raised one.
@@ -87,7 +102,8 @@ class StepOutcome:
         requested: The name in the plan.
         tool: The name of the resolved tool, or "".
         stage: How the name was resolved.
-        status: `ok`, `failed`, or `skipped` because a step it depends on has no output.
+        status: `ok`, `failed`, `refused` because it cannot be done (`CannotDo`), or `skipped` because a step it depends
+            on has no output.
         arguments: The arguments, with references replaced.
         output: The result, as JSON values.
         error: Why there is no output.
@@ -157,7 +173,7 @@ class StepRecord:
         dropped: Number of further fitting tools beyond the limit.
         arguments: A copy of the arguments, also of a refused call, as storable JSON; other values as text.
         output: The result.
-        status: ok, failed or open.
+        status: ok, failed, refused because it cannot be done (`CannotDo`), or open.
         error: The problem; kept also if a fallback ran.
         fault: As in `StepError`; after `output` and `timeout` the tool may have run.
         unknown: Whether the call began and its end is unknown: it may have had its effect.
@@ -196,7 +212,8 @@ class RunResult:
     """The outcome of a run of a flow.
 
     Attributes:
-        status: `ok` at the end, `failed` if a step failed, `open` if the caller has to choose the next tool.
+        status: `ok` at the end, `failed` if a step failed, `refused` if a step cannot be done (`CannotDo`), `open` if
+            the caller has to choose the next tool.
         records: One per step.
         context: The inputs and all outputs; later ones win.
         pending: If open: all tools to choose from.
@@ -268,10 +285,11 @@ def note_step(span: Span, record: StepRecord) -> None:
     if record.notes:
         span.hold({"notes": list(record.notes)})
     if record.error:
+        span.hold({"error": record.error})
+    if record.error and record.status != "refused":  # a refusal is an answer, and counts as no error
         # A step that fell back or was handed back has a text, too, and nobody's exception.
         code = record.reason if record.status == "ok" else record.status
         span.error = code if record.cause is None else type(record.cause).__name__
-        span.hold({"error": record.error})
 
 
 def note_plan(span: Span, result: PlanResult) -> None:

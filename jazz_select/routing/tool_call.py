@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
 from jazz_select.arguments import takes
-from jazz_select.errors import HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.errors import CannotDo, HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, has_fields, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
@@ -30,7 +30,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.context_inputs import describe_dropped, filled_arguments, without_filled
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, describe_error, whole_characters
+from jazz_select.text import as_text, beginning, describe_error, whole_characters
 from jazz_select.threads import (
     MOST_RUNNING,
     Threaded,
@@ -52,8 +52,11 @@ _SHARED: Final = frozenset(("$defs", "definitions", "$schema", "$id", "id"))
 _LARGE: Final = 20_000
 """Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
-CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
-"""What became of a call. `denied` and `asked` were not made; of one that is `unknown` nobody knows whether it was."""
+CallStatus = Literal["ok", "failed", "refused", "denied", "asked", "unknown"]
+"""What became of a call. `denied` and `asked` were not made; one that is `refused` cannot be done (`CannotDo`), and
+changed nothing; of one that is `unknown` nobody knows whether it was made."""
+_LONGEST_REFUSAL: Final = 2_000
+"""The most characters of a refusal's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ class CallOutcome:
 
     Attributes:
         call: The call.
-        status: `ok`, `failed`, `denied`, `asked`, or `unknown` if it began and its end is unknown.
+        status: `ok`, `failed`, `refused` if it cannot be done (`CannotDo`), `denied`, `asked`, or `unknown` if it began
+            and its end is unknown.
         output: The result, as JSON values.
         error: Why there is no output.
         reason: Why it was denied or needs approval.
@@ -129,9 +133,12 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         made = _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
         return replace(made, dropped=earlier.dropped)
     filled = filled_arguments(tool, arguments)
-    call = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
+    call, refusal = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
     own = copied(call.arguments)  # whoever is asked may keep and change what it is shown
-    refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
+    refused = _unbegun(call) or await _unprepared(tool, call)
+    if refused is None and refusal is not None:
+        refused = _cannot(call, refusal)  # known before anybody is asked for a yes
+    refused = refused or await _unapproved(approve, call) or _unbegun(call)
     call = replace(call, arguments=own) if approve is not None else call
     refused = refused or await _claimed(claims, tool, call)
     outcome = refused or await _made(tool, call, timeout_s, claims)
@@ -149,11 +156,15 @@ async def call_of(
     With `known`, it gets an identity, for approval or a claim.
     """
     filled = filled_arguments(tool, arguments)
-    return await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=known)
+    call, refusal = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=known)
+    # It is not made yet, and may become possible until then; as long as it is refused, nobody can say yes to it.
+    return call if refusal is None else replace(call, unshown=_cannot_text(refusal))
 
 
-async def _call_with(tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool) -> ToolCall:
-    """Return a call whose arguments have what the context fills."""
+async def _call_with(
+    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool
+) -> tuple[ToolCall, CannotDo | None]:
+    """Return a call whose arguments have what the context fills, and why the tool's `confirm` refuses it, if so."""
     inputs = tool.context_inputs
     call = ToolCall(
         id=call_id or uuid4().hex,
@@ -165,10 +176,20 @@ async def _call_with(tool: Tool, arguments: Mapping[str, Any], *, door: Door, ca
         title=tool.display_name,
     )
     if not known:
-        return call
-    words, unshown = await _confirmed_in_words(tool, call)
-    identity = sha256(plain_bytes([tool.digest, call.arguments, words])).hexdigest()
-    return replace(call, words=words, unshown=unshown, identity=identity)
+        return call, None
+    refusal: CannotDo | None = None
+    words = unshown = ""
+    try:
+        words, unshown = await _confirmed_in_words(tool, call)
+    except CannotDo as error:
+        refusal = error
+    identity = identity_of(tool.digest, call.arguments, words)
+    return replace(call, words=words, unshown=unshown, identity=identity), refusal
+
+
+def identity_of(digest: str, arguments: Mapping[str, Any], words: str) -> str:
+    """Return the identity of a call: of the tool with this digest, with these arguments, as its `confirm` words it."""
+    return sha256(plain_bytes([digest, arguments, words])).hexdigest()
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
@@ -177,6 +198,8 @@ async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
     try:
         saying = partial(tool.confirm, **copied(call.arguments))
         said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
+    except CannotDo:
+        raise
     except Exception as error:  # noqa: BLE001 - an author's own, which may fail with whatever arguments a model made up
         _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
         return "", f"the `confirm` of {call.tool} failed: {describe_error(error)}"
@@ -202,9 +225,9 @@ def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bo
     """Whether a call without a result may be repeated.
 
     A call that raised may. One that had, or may have had, its effect may only if the tool is `idempotent`, or not
-    destructive and vouched for by the caller.
+    destructive and vouched for by the caller. One that was refused would be refused again.
     """
-    if earlier.error is None or not earlier.called:
+    if earlier.error is None or not earlier.called or earlier.status == "refused":
         return False
     if earlier.status != "unknown" and earlier.error.fault != "output":
         return True
@@ -323,7 +346,10 @@ def _unfitting(tool: Tool) -> str:
 
 
 async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
-    verdict = await verdict_of(approve, call)
+    try:
+        verdict = await verdict_of(approve, call)
+    except CannotDo as error:
+        return _cannot(call, error)
     if isinstance(verdict, Allow):
         return None
     status: Literal["denied", "asked"] = "denied" if isinstance(verdict, Deny) else "asked"
@@ -402,6 +428,8 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
         kept = json.loads(claim.outcome or "")
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
+        if kept["fault"] == "cannot":
+            return replace(_cannot(call, CannotDo(str(kept["error"]))), called=True, replayed=True)
         # One that was called off in another process was not called: nothing of it is in doubt.
         called_before = kept["fault"] != "denied"
         return replace(_failed(call, kept["fault"], str(kept["error"])), called=called_before, replayed=True)
@@ -414,11 +442,14 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
     if claims is None or not outcome.call.destructive or outcome.status == "unknown":
         return
     error = outcome.error
+    message = error.message if error else ""
+    if error is not None and isinstance(error.cause, CannotDo):
+        message = error.cause.message
     kept = {
         "ok": error is None,
         "output": outcome.output,
         "fault": error.fault if error else "",
-        "error": error.message if error else "",
+        "error": message,
     }
     try:
         text = json.dumps(kept)
@@ -459,8 +490,9 @@ async def _made(
             if outcome.error is None:
                 traced.hold({"output": outcome.output})
             else:
-                traced.error = outcome.error.fault
                 traced.hold({"error": outcome.error.message})
+                if outcome.status != "refused":  # a refusal is an answer, and counts as no error
+                    traced.error = outcome.error.fault
         return outcome
 
 
@@ -493,6 +525,8 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
 
 
 def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
+    if isinstance(error, CannotDo):
+        return replace(_cannot(call, error), called=True)
     if isinstance(error, HungError):
         return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
     if isinstance(error, ToolArgumentsError | ToolUnheardError):
@@ -527,6 +561,18 @@ async def _called(function: Callable[[], object]) -> object:
         return await run_unbounded(function, name="jazz-select-tool", most_running=MOST_RUNNING)
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
+
+
+def _cannot(call: ToolCall, refusal: CannotDo) -> CallOutcome:
+    """Return the outcome of a call that was refused; its cause has the words for the user."""
+    words = CannotDo(as_text(beginning(refusal.message.strip(), _LONGEST_REFUSAL)))
+    error = StepError(fault="cannot", message=_cannot_text(words), cause=words)
+    return CallOutcome(call=call, status="refused", error=error)
+
+
+def _cannot_text(refusal: CannotDo) -> str:
+    """Return a refusal as text for a model."""
+    return f"cannot be done: {refusal.message or 'a precondition does not hold'}"
 
 
 def _failed(

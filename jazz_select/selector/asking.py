@@ -7,9 +7,10 @@ from dataclasses import asdict, astuple, replace
 from functools import cache
 from typing import Final, Literal
 
-from jazz_select.consent import phrases, read_consent
+from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.phrases import phrases
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import beginning, in_one_line, in_words, nfkc
 from jazz_select.texts import say

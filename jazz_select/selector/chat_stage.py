@@ -72,6 +72,7 @@ def judge_reply(
                 confirmed=confirmed,
                 quote=reading.quote if confirmed else "",
                 values=values,
+                repeated={each: more for each, more in reading.repeated.items() if each in values},
                 unclear=unclear,
             )
     return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)

@@ -1,6 +1,7 @@
 """Records a selector's selections and feedback on them in a log of outcomes."""
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.candidates_stage import CandidateSet, Request
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.stage import AuditedEntry
+from jazz_select.stages import Move
 from jazz_select.text import as_text, in_log, near, nfc
 from jazz_select.threads import in_thread
 from jazz_select.values import Candidate, Decision, Reason, Source
@@ -53,6 +55,8 @@ class Outcomes:
         self._unmeasured = 0
         self._silent = Counter[str]()
         """Answers with a flow since one was last asked: those in the log when it was measured, and its own since."""
+        self._measuring = threading.Lock()
+        self._asked = self._measured = 0
         self.audit: Audit | None = None
         """What was measured of the promise; None before recall was first taught by a log."""
 
@@ -105,16 +109,29 @@ class Outcomes:
         """Measure the promise in the log, and keep the moves of thresholds that follow. A log that fails is told of."""
         flows = {flow.name: flow for flow in self._registry.values()}
         self._unmeasured = 0
+        self._asked += 1
         try:
-            promise = partial(self._promised, flows)
-            self.audit, due = await in_thread(partial(audit_of, self.log, self._agent_id, promise, keeps=True))
+            due = await in_thread(self._measure, self._asked, partial(self._promised, flows))
         except OutcomeLogError as error:
             _log.warning("error=<%s> | the promise could not be measured", in_log(error))
             return
-        self._silent = Counter(self.audit.silent)
         for each in due:
             of = f"for {each.flow}" if each.flow else "for all flows"
             _log.warning("agent=<%s> | threshold %s %s: %s", self._agent_id, each.kind, in_log(of), in_log(each.why))
+
+    def _measure(self, number: int, promise: Callable[[str], float | None]) -> tuple[Move, ...]:
+        """Measure one after the other, so that none puts a threshold back to what it was before another one ran.
+
+        Requests to measure that came before one began are answered by it.
+        """
+        with self._measuring:
+            if number <= self._measured:
+                return ()
+            answered = self._asked
+            self.audit, due = audit_of(self.log, self._agent_id, promise, keeps=True)
+            self._silent = Counter(self.audit.silent)
+            self._measured = answered
+            return due
 
     def _promised(self, flows: Mapping[str, BaseFlow], name: str) -> float | None:
         return self._promise(flows.get(name))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from jazz_select.consent import phrases
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
+from jazz_select.phrases import phrases
 from jazz_select.text import is_of_word
 
 _LONGEST: Final = 500

@@ -26,8 +26,8 @@ EFFECTS_LIMIT: Final = 20
 SHORT_LIMIT: Final = 200
 _SHORTEST: Final = 40
 """Fewest characters that a description or an effect is shortened to."""
-_TAGS, _MARK = 22, 3
-"""Tokens of a flow's tag with attribute names, and of the mark of a cut."""
+_TAGS, _BRIEF_TAGS, _MARK = 22, 12, 3
+"""Tokens of a flow's tag with all attribute names, of one with name and condition, and of the mark of a cut."""
 REQUEST_LIMIT: Final = 8_000
 SUMMARY_LIMIT: Final = 1_000
 SUMMARIES_LIMIT: Final = 20
@@ -75,7 +75,9 @@ its condition says; another flow is for a new wish.
 _INPUTS: Final = """\
 - values: what the user has said, now or earlier, of the inputs of these flows, by name, as it was said; null for what \
 is taken back. What was corrected is the later one. Never guess, put no usual value, and take nothing that was said of \
-something else. Where two flows take different values: {"2": {"order_number": 60112}, "3": {"order_number": 60141}}.
+something else. Where two flows take different values: {"2": {"order_number": 60112}, "3": {"order_number": 60141}}. \
+Where one flow is wanted for several things, or once more beside what it is under way for: \
+{"2": [{"order_number": 60112}, {"order_number": 60141}]}.
 - unclear: an input of which two values were said and nothing tells which is meant: {"order_number": [60112, 60141]}.
 """
 _CONFIRMS: Final = """\
@@ -262,10 +264,20 @@ class CandidateCard:
             fields |= state_fields(self.under_way)
         return flow_element(fields)
 
+    def brief(self) -> "CandidateCard":
+        """Return the card with what a choice is made by: name, condition, and which inputs there are."""
+        return replace(self, description="", effects=(), examples=(), inputs=_brief_inputs(self.inputs))
+
     def tokens(self, count: "Count") -> int:
         """Return the approximate number of tokens."""
         texts = (self.id, self.name, self.description, self.condition, *self.effects, *self.inputs)
-        return _TAGS + sum(map(count, texts)) + sum(count(each) + _MARK for each in self.examples)
+        tags = _TAGS if self.description or self.effects else _BRIEF_TAGS
+        return tags + sum(map(count, texts)) + sum(count(each) + _MARK for each in self.examples)
+
+
+def _brief_inputs(inputs: Sequence[str]) -> tuple[str, ...]:
+    """Return inputs by name and type, without what is said of them in brackets."""
+    return tuple(each.partition(" (")[0] for each in inputs)
 
 
 def state_fields(begun: UnderWay) -> dict[str, str]:
@@ -282,6 +294,8 @@ def flow_element(fields: Mapping[str, str]) -> ET.Element:
     return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
 
 
+WHOLE_CARDS: Final = 3
+"""How many flows a model that reads a message is shown whole; recall has the right one among these."""
 Count = Callable[[str], int]
 """The approximate number of tokens of a text."""
 
@@ -291,12 +305,12 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
 
     Examples fill the remaining room: the first one of each candidate, then the second, and so on.
     """
+    return _fitted(_numbered(cards), tokens, notes)
+
+
+def _fitted(cards: list[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     count = cache(estimate_tokens)  # each step counts the same texts again
-    # Positions for ids, which are long and meaningless; a reply may use either. If the name of some flow is a number, a
-    # position is "option 2", since "2" would be ambiguous.
-    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
-    kept = [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
-    kept = _exemplified(kept, tokens, count)
+    kept = _exemplified(cards, tokens, count)
     for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
             break
@@ -306,13 +320,40 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
     return kept
 
 
+def reading_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
+    """Return the cards for a model that reads a message: the first ones whole, the others by name and condition.
+
+    Flows of the conversation stay whole. If these cards take more than `tokens`, fewer are whole.
+    """
+    cards, whole = _numbered(cards), WHOLE_CARDS
+    kept = _whole_first(cards, whole)
+    while whole > 1 and _total([replace(card, examples=()) for card in kept], estimate_tokens) > tokens:
+        whole -= 1
+        kept = _whole_first(cards, whole)
+    return _fitted(kept, tokens, notes)
+
+
+def _numbered(cards: Sequence[CandidateCard]) -> list[CandidateCard]:
+    """Return the cards with positions for ids, which are long and meaningless; a reply may use either."""
+    # If the name of some flow is a number, a position is "option 2", since "2" would be ambiguous.
+    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
+    return [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
+
+
+def _whole_first(cards: Sequence[CandidateCard], whole: int) -> list[CandidateCard]:
+    return [card if place < whole or card.under_way is not None else card.brief() for place, card in enumerate(cards)]
+
+
 def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
     room = tokens - _total([replace(card, examples=()) for card in cards], count)
     shown = [0] * len(cards)
     for turn in range(max((len(card.examples) for card in cards), default=0)):
         for place, card in enumerate(cards):
-            if turn < len(card.examples) and (taken := count(card.examples[turn]) + _MARK) <= room:
-                shown[place], room = shown[place] + 1, room - taken
+            if turn >= len(card.examples) or shown[place] < turn:
+                continue  # the one before it had no room, and what is shown are the first ones
+            taken = count(card.examples[turn]) + _MARK
+            if taken <= room:
+                shown[place], room = turn + 1, room - taken
     return [replace(card, examples=card.examples[:number]) for card, number in zip(cards, shown, strict=True)]
 
 
@@ -424,7 +465,8 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         )
         for each in candidates
     ]
-    cards = trim_cards(given, tokens, notes)
+    fitted = trim_cards if situation is None else reading_cards
+    cards = fitted(given, tokens, notes)
     root = ET.Element("selection")
     add_text(root, "facts", context.facts)
     offered = ET.SubElement(root, "candidates")
@@ -623,7 +665,7 @@ def _cards(
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         cut = notes if first == turn else list[str]()
         cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], cut) for _, flow in group]
-        for card in trim_cards(cards, tokens, cut):
+        for card in reading_cards(cards, tokens, cut):
             number += 1
             yield replace(card, id=numbered(number, taken=taken))
 
@@ -631,16 +673,28 @@ def _cards(
 def _offered(
     candidates: Sequence[Candidate], view: _View, situation: Situation, examples: Mapping[str, Sequence[str]]
 ) -> ET.Element:
-    """Return the flows that may be chosen now, with their state, inputs, and an example like the request."""
+    """Return the flows that may be chosen now, with their state and inputs.
+
+    The first ones have an example like the request, and what their cards above do not tell.
+    """
     offered = ET.Element("offered")
     begun, cards = {each.flow_id: each for each in situation.under_way}, view.by_id
-    for each in candidates:
-        if (card := cards.get(each.flow_id)) is not None:
+    for place, each in enumerate(candidates):
+        if (card := cards.get(each.flow_id)) is None:
+            continue
+        takes = () if situation.inputs is None else situation.inputs(each.flow_id)
+        now = {"id": card.id}
+        if place < WHOLE_CARDS or each.flow_id in begun:
             like = next((at_word(text, SHORT_LIMIT) for text in examples.get(each.flow_id, ())), "")
-            state = state_fields(begun[each.flow_id]) if each.flow_id in begun else {}
-            takes = "" if situation.inputs is None else "; ".join(situation.inputs(each.flow_id))
-            now = {"id": card.id, "example": "" if like in card.examples else like, "inputs": takes}
-            offered.append(flow_element(now | state))
+            now |= {
+                "description": "" if card.description else at_word(each.description, 2 * SHORT_LIMIT),
+                "example": "" if like in card.examples else like,
+            }
+        else:
+            takes = _brief_inputs(takes)
+        now |= {"inputs": "; ".join(takes)}
+        now |= state_fields(begun[each.flow_id]) if each.flow_id in begun else {}
+        offered.append(flow_element(now))
     return offered
 
 

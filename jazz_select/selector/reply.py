@@ -134,7 +134,8 @@ class Reading:
         ids: Distinct ids in order. Names and positions of candidates are resolved; an unknown id stays as written.
         off: The ids of the flows to call off.
         values: Input values, by input name, or by flow id and input name.
-        unclear: Inputs with several possible values, in the same form.
+        repeated: Values of further wishes for the same flow, by flow id.
+        unclear: Inputs with several possible values, in the form of `values`.
         confirm: The answer to the question that waits for a yes or a no.
         quote: The user's sentence that gives it.
         answer: The reply to the user, where no flow fits.
@@ -144,6 +145,9 @@ class Reading:
     ids: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repeated: Mapping[str, tuple[Mapping[str, Any], ...]] = field(
+        default_factory=dict[str, tuple[Mapping[str, Any], ...]]
+    )
     unclear: Mapping[str, Any] = field(default_factory=dict[str, Any])
     confirm: Literal["", "yes", "no"] = ""
     quote: str = ""
@@ -151,6 +155,8 @@ class Reading:
 
 
 _LONGEST_ANSWER: Final = 8_000
+_MOST_WISHES: Final = 20
+"""The most wishes for the same flow that are read from one reply."""
 _PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
 """The members of the object that reads a message of a conversation."""
 _EMPTY = Reading(status="empty")
@@ -204,7 +210,8 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
     off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
-    values, unclear = (_by_flow(parts.get(name), offered) for name in ("values", "unclear"))
+    values, repeated = _each_wish(parts.get("values"), offered)
+    unclear = _by_flow(parts.get("unclear"), offered)
     confirm: Any = parts.get("confirm")
     asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
     said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
@@ -217,10 +224,27 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
         ids=chosen,
         off=off,
         values=values,
+        repeated=repeated,
         unclear=unclear,
         confirm=answer,
         quote=quote if isinstance(quote, str) else "",
     )
+
+
+def _each_wish(inputs: object, offered: Mentions) -> tuple[dict[str, Any], dict[str, tuple[Mapping[str, Any], ...]]]:
+    """Return the values of the first wish for each flow, and those of further wishes for it."""
+    first: dict[str, Any] = {}
+    repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for name, each in cast("dict[str, Any]", inputs if isinstance(inputs, dict) else {}).items():
+        found = offered.find(name) if isinstance(each, list) else None
+        listed = cast("list[object]", each) if found else []
+        objects = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
+        if found and objects:
+            first[found] = objects[0]
+            repeated[found] = tuple(objects[1:_MOST_WISHES])
+        else:
+            first[name] = each
+    return _by_flow(first, offered), {flow_id: each for flow_id, each in repeated.items() if each}
 
 
 def _by_flow(inputs: object, offered: Mentions) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from secrets import token_bytes
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
-from jazz_select.agent import Agent, Approval
+from jazz_select.agent import Agent, Approval, PromptOptions
 from jazz_select.build import load_factory, made_by, selector_options, sync_registry
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import (
@@ -270,6 +270,7 @@ class RunningCatalogue:
                 self.model,
                 decision_callback=policy,
                 approval=Approval(claims=self.claims),
+                prompt=PromptOptions(narrowing="growing"),
                 decider=self.decider,
             )
         factory = await in_daemon_thread(partial(load_factory, self.factory, named_by="factory"), name=_READS)

@@ -277,7 +277,7 @@ PLACES = {each.__name__: each for each in _ALL}
 PROMPTS = {
     "agent/answer.py": "",  # a `Chain` of what was said, which only `formatting_messages` shows
     "agent/conversation.py": "in_what_an_agent_was_told",
-    "agent/turn.py": "in_a_view_for_call",
+    "agent/conversation_view.py": "in_a_view_for_call",
     "agent/chain/finalizer.py": "in_a_transcript",
     "agent/chain/formatting.py": "in_a_transcript",
     "agent/chain/loop.py": "in_a_result",

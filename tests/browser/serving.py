@@ -118,21 +118,28 @@ def served(
     keys: Sequence[str] = (),
     embedder: str = "static",
     cases: Sequence[Path] = (ROOT / "examples" / "eval.yaml",),
+    log: Path | None = None,
 ) -> Generator[Service]:
-    """A service on loopback, with an index of its own."""
+    """A service on loopback, with an index of its own; it learns from `log` where one is given."""
     folder.mkdir(parents=True, exist_ok=True)
     learned = folder / "learned.yaml"
     learned.write_text("format: 1\n", "utf-8")
     files = PanelFiles(cases=tuple(cases), collected=folder / "cases.yaml", runs=folder / "runs")
-    settings = Settings(agent_id=AGENT, learned=learned, embedder=embedder, flows=str(ROOT / "flows"))
+    settings = Settings(
+        agent_id=AGENT,
+        learned=learned,
+        embedder=embedder,
+        flows=str(ROOT / "flows"),
+        evidence=log,
+    )
     up, holder = threading.Event(), list[Service]()
     failed: list[BaseException] = []
 
     async def run() -> None:
         memory = await ProceduralMemory.open(":memory:", embedder=embedder)
-        with OutcomeLog(folder / "outcomes.db") as log:
+        with OutcomeLog(log or folder / "outcomes.db") as outcomes:
             async with memory:
-                catalogue = RunningCatalogue(settings, memory, read, model=model, log=log, claims=MemoryClaims())
+                catalogue = RunningCatalogue(settings, memory, read, model=model, log=outcomes, claims=MemoryClaims())
                 await catalogue.reload()
                 digests = {sha256(key.encode()).hexdigest(): AGENT for key in keys}
                 agents = ServedAgents({AGENT: catalogue}, digests, is_open=not keys)

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 import yaml
 
-from tests.browser.looking import Looked, looking
-from tests.browser.serving import KEY, SCRIPTED, Service, served
+from jazz_select.evaluation.overlay import examples_of, load_overlay
+from jazz_select.outcomes import OutcomeLog
+from jazz_select.values import Candidate, Decision, Reason, Tier, flow_id
+from tests.browser.looking import LOOKS, Looked, looking
+from tests.browser.serving import AGENT, KEY, SCRIPTED, Service, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -215,6 +219,82 @@ def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Ser
         page.get_by_text("There is nothing from the 7 days before, so no change can be told.").wait_for()
         assert page.get_by_text("No change is larger than chance").count() == 0
         assert looked.faults() == []
+
+
+def test_what_was_taught_is_overruled_with_a_name_and_taken_back(
+    browser: "Browser", tmp_path: Path, pictures: Path
+) -> None:
+    said = "The kettle should be mint, please exchange it"
+
+    def learned(service: Service) -> dict[str, list[str]]:
+        version = load_overlay(service.learned).version("live")
+        return {flow: [*texts] for flow, texts in examples_of(version).items()}
+
+    with served(tmp_path) as service, looking(browser, service) as looked:
+        page = looked.page
+
+        def teach(right: str, button: str) -> None:
+            looked.open(f"#/correct?q={quote(said)}")
+            page.get_by_label("The right flow").select_option(right)
+            page.get_by_role("button", name="Teach as example").click()
+            page.get_by_role("button", name=button, exact=True).click(timeout=60_000)
+
+        teach("exchange_item", "Teach it")
+        page.locator(".told.good", has_text="Learned as version 1").wait_for(timeout=60_000)
+        teach("refund_order", "Teach it all the same")
+        page.locator(".told.bad", has_text="say who you are").wait_for()
+        assert learned(service) == {"exchange_item": [said]}, "nobody overrules without a name"
+        page.get_by_label("Your name").fill("Ada")
+        page.get_by_role("button", name="Teach as example").click()
+        overruling = "It is learned for exchange_item: with your name you overrule that."
+        page.locator(".told.warn", has_text=overruling).wait_for(timeout=60_000)
+        buttons = [page.get_by_role("button", name=name) for name in ("Save as case", "Teach as example")]
+        boxes = [each.bounding_box() for each in (page.get_by_label("Your name"), *buttons)]
+        bottoms = [each["y"] + each["height"] for each in boxes if each is not None]
+        assert max(bottoms) - min(bottoms) < 2, "they stand in one line"
+        page.screenshot(path=pictures / "overrule-light.png", full_page=True)
+        assert looked.faults() == []
+        page.get_by_role("button", name="Teach it all the same", exact=True).click()
+        page.locator(".told.good, .told.warn", has_text="Learned as version 2").wait_for(timeout=60_000)
+        assert learned(service) == {"refund_order": [said]}
+        page.get_by_role("cell", name="by person Ada").wait_for()
+        page.get_by_role("button", name="Take back the last").click()
+        page.get_by_role("link", name="exchange_item", exact=True).wait_for()
+        looked.settled()
+        assert learned(service) == {"exchange_item": [said]}
+        page.get_by_role("button", name=f"Take back {said}").click()
+        page.get_by_text("Nothing yet. What is taught can be taken back.").wait_for()
+        assert learned(service) == {}
+        assert looked.faults() == []
+        assert looked.troubles == []
+        assert service.catalogue.log is not None
+        spoken = {each.corrected_by for each in service.catalogue.log.read(corrected=True)}
+        assert {each.name for each in spoken if each is not None} == {"Ada"}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_was_measured_of_the_promise_is_shown(
+    look: str, browser: "Browser", tmp_path: Path, pictures: Path
+) -> None:
+    path = tmp_path / "audited.db"
+    with OutcomeLog(path) as log:
+        for number in range(40):
+            differs = number in {5, 6}
+            flow = "refund_order" if differs else "exchange_item"
+            first = Candidate(flow_id=flow_id(flow), flow_name=flow, confidence=0.97)
+            decision = Decision(tier=Tier.GUIDED, reason=Reason.LLM, candidates=(first,), attempts=1)
+            chosen = "cancel_order" if differs else flow
+            log.record(f"request number {number}", decision, agent_id=AGENT, chosen=[chosen], sure=True)
+    with served(tmp_path / "shop", log=path) as service, looking(browser, service, look) as looked:
+        page = looked.open("#/runs/drift")
+        page.get_by_role("heading", name="Decided without a model").wait_for()
+        page.get_by_text("Promised: at most 1").wait_for()
+        page.get_by_text("2 of 40 that were asked all the same did").wait_for()
+        page.get_by_text("the threshold of refund_order was raised to 0.970").wait_for()
+        page.screenshot(path=pictures / f"audit-{look}.png", full_page=True)
+        assert looked.overflow() <= 0
+        assert looked.faults() == []
+        assert looked.troubles == []
 
 
 def test_a_key_is_asked_for_once_and_a_wrong_one_is_told(browser: "Browser", locked_service: Service) -> None:

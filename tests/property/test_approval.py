@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
 from jazz_select.agent import Conversation, run_chain
+from jazz_select.agent.conversation import PendingCall
 from jazz_select.consent import read_consent
 from jazz_select.routing import (
     CHOOSE,
@@ -117,6 +118,12 @@ def test_a_chain_destroys_what_was_allowed(shop: Shop, said: list[str]) -> None:
     assert shop.ran == shop.allowed
 
 
+def shown_of(waits: PendingCall) -> list[tuple[str, str]]:
+    """The calls that a question shows whole: as they were, together with others, or "After that: …"."""
+    calls = [*waits.calls, *waits.then]
+    return [(each.tool, json.dumps(dict(each.arguments), sort_keys=True)) for each in calls if each.identity]
+
+
 @CASES
 @given(shop=shops, steps=st.lists(names, max_size=3), said=replies, talked=messages, hooked=st.booleans())
 def test_an_agent_destroys_what_its_hook_allowed_or_its_user_said_yes_to(
@@ -139,7 +146,7 @@ def test_an_agent_destroys_what_its_hook_allowed_or_its_user_said_yes_to(
             assert (result.status == "confirming") == (kept.pending is not None)
             ran = shop.ran[before:]
             agreed = waits is not None and read_consent(message).answer == "yes"
-            shown = [(waits.tool, json.dumps(dict(waits.arguments), sort_keys=True))] if agreed and waits else []
+            shown = shown_of(waits) if agreed and waits is not None else []
             left = list(ran)
             for each in [*(shop.allowed if hooked else []), *shown]:
                 if each in left:

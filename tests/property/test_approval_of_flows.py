@@ -22,7 +22,7 @@ from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
 from tests.agents import TAKE_FIRST, make_agent
 from tests.depth import examples
-from tests.property.test_approval import NAMES, VERDICTS, Shop, arguments, messages, names, points, replies
+from tests.property.test_approval import NAMES, VERDICTS, Shop, arguments, messages, names, points, replies, shown_of
 from tests.unit.selector.shop import flow, metadata
 
 pytestmark = pytest.mark.spec("005.1")
@@ -118,8 +118,7 @@ def test_no_flow_and_no_part_of_one_destroys_unasked(
             kept = Conversation.from_json(result.conversation.to_json())
             may = Counter(shop.allowed[allowed:])
             if waits is not None and read_consent(message).answer == "yes":
-                shown = (waits, *(each for each in waits.then if each.identity))  # "After that: …", with all of it
-                may.update((each.tool, json.dumps(dict(each.arguments), sort_keys=True)) for each in shown)
+                may.update(shown_of(waits))
             assert not Counter(shop.ran[ran:]) - may
 
     asyncio.run(talk())

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from jazz_select.agent.reading.bare_answer import Wanted, bare_answer, plain_answer
 from jazz_select.agent.reading.grounding import EDGES, dates, normalized, numbers, was_said
-from jazz_select.consent import Asked, read_consent
+from jazz_select.consent import read_consent
+from jazz_select.phrases import Asked
 from tests.depth import examples
 
 CASES = settings(max_examples=examples(300), deadline=None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.agent.turn import FlowInView
+from jazz_select.agent.conversation_view import FlowInView
 from jazz_select.text import as_text
 from jazz_select.values import flow_id
 from tests.attacks.places import assert_unforged

@@ -196,7 +196,7 @@ def drawn_tree() -> dict[str, str]:
     parents: dict[str, str] = {}
     path: list[str] = []
     for line in str(errors.__doc__).splitlines():
-        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error|WrongValue)\b", line):
+        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error|WrongValue|CannotDo)\b", line):
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
             if depth:
@@ -453,13 +453,13 @@ def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
 
 READS_DATA = {
     "agent/reading/grounding.py": "a table of our own",
-    "consent.py": "a table of our own",
     "data_files.py": "the one reader of users' files",
     "errors.py": "the installer's note of where this package came from",
     "evaluation/changes/route_book.py": "what it wrote itself",
     "evaluation/changes/side_program.py": "lines of the process that started it",
     "memory/embedders/fastembed.py": "what lies beside a model",
     "memory/engines/edge.py": "what it wrote itself",
+    "phrases.py": "two tables of our own",
     "service/panel/runs.py": "what it wrote itself",
     "testing/doubles.py": "replies that it recorded itself",
     "texts.py": "a table of our own",

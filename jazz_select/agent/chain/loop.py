@@ -21,7 +21,8 @@ from jazz_select.agent.chain.prompts import (
     results_message,
     with_system,
 )
-from jazz_select.agent.chain.tool_calls import Made, ToolRunner
+from jazz_select.agent.chain.told_results import refers_to_results, text_with_results
+from jazz_select.agent.chain.tool_calls import Announce, Made, Returned, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AfterCall,
     AssistantText,
@@ -199,6 +200,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     after: Chain | None = None,
     claims: ClaimStore | None = None,
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
+    announce: Announce | None = None,
+    returned: Returned | None = None,
     in_pieces: bool = False,
     ends_with: Mapping[str, bool] | None = None,
     tools_described: bool = False,
@@ -210,6 +213,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     - `begin_with` holds approved calls to make before the model is asked.
     - `claims` is the store in which destructive calls are claimed before they are made.
     - `call_id` returns a stable id for the next call of a tool with these arguments; by default each call has a new id.
+    - `announce` is asked about a call that uses the output of one that waits for approval.
+    - `returned` is told what each call returned.
     - `in_pieces` streams the answer as `OutputText`. This needs a model that streams, and no tools or native tools. If
       a call follows after all, `FormatRestarted` withdraws the text.
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
@@ -223,7 +228,14 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
     loop = _Loop(
         asker,
-        ToolRunner(index=NameIndex(toolbox.values()), options=options, claims=claims, call_id=call_id),
+        ToolRunner(
+            index=NameIndex(toolbox.values()),
+            options=options,
+            claims=claims,
+            call_id=call_id,
+            announce=announce,
+            returned=returned,
+        ),
         options,
         toolbox,
         output=await output_schema(schema) if schema is not None else None,
@@ -371,17 +383,17 @@ class _Loop:
             return await self._report_unreadable(text, read, number)
         if not read.calls:
             return await self._finish(read.text), []
-        await self._say(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
         final, problem = self.ending.end_of(read.calls)
         if final is not None:
+            await self._say(read.text)
             return await self._finish(final, final=final), []
-        results = self._record(await self._run_calls(read.calls, problem, number))
-        if self._ends(results, read.text):
-            if not self.ends_with[results[-1].tool]:
+        results, said, is_answer = await self._call_and_say(read, problem, number)
+        if is_answer or self._ends(results, said):
+            if not self.ends_with.get(results[-1].tool, True):
                 await self._withdraw()
-            return self._chain("answered", answer=as_text(read.text)), []
+            return self._chain("answered", answer=as_text(said)), []
         more = self.ending.last if number + 1 >= self.last else ""
         if is_native:
             called = Message(
@@ -389,6 +401,21 @@ class _Loop:
             )
             return None, [called, *native_results(reply.tool_calls, results, more)]
         return None, [_assistant_message(text), results_message(results, more)]
+
+    async def _call_and_say(self, read: ToolReply, problem: str, number: int) -> tuple[list[ToolResult], str, bool]:
+        """Run the calls of a reply and say its text. Return the results, what was said, and whether that is the answer.
+
+        A text that refers to the results is said once they are there, and is then the answer; it is not said if a
+        value is missing.
+        """
+        if not refers_to_results(read.text):
+            await self._say(read.text)
+            return self._record(await self._run_calls(read.calls, problem, number)), read.text, False
+        place = len(self.entries)
+        results = self._record(await self._run_calls(read.calls, problem, number))
+        said = text_with_results(read.text, results)
+        await self._say(said, place)
+        return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
 
     async def _run_calls(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
         if not problem and number >= self.last:
@@ -472,9 +499,10 @@ class _Loop:
         await self._say(cut(text, LONGEST_REPLY))
         return None, [_assistant_message(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, place: int | None = None) -> None:
+        """Record and tell a text; at its `place` among the entries if calls have been made since."""
         if text.strip():
-            self.entries.append(AssistantText(text=as_text(text)))
+            self.entries.insert(len(self.entries) if place is None else place, AssistantText(text=as_text(text)))
             await tell(self.options.on_event, ChainText(text=as_text(text)))
 
     async def _finish(self, text: str, *, final: str | None = None) -> Chain:

@@ -15,7 +15,15 @@ from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Deny, Verdict, verdict_of
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
+from jazz_select.routing.plans.plan import (
+    Missing,
+    NotYet,
+    Plan,
+    PlanStep,
+    dangling_references,
+    with_outputs,
+    with_steps_named,
+)
 from jazz_select.routing.plans.plan_runner import execution_order
 from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
@@ -26,6 +34,11 @@ from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import run_with_timeout, self_bounded
 
 Made = tuple[ToolRequest, ToolResult]
+Announce = Callable[[ToolCall, str, Sequence[str]], bool]
+"""Takes a call with references to the outputs of calls that wait for approval, the digest of its tool, and the ids of
+these calls. Returns whether it waits with them."""
+Returned = Callable[[str, Any], None]
+"""Takes the id and the output of a call that was made."""
 _LONGEST: Final = 1_000
 
 
@@ -40,6 +53,9 @@ class ToolRunner:
         claims: Store in which destructive calls are claimed before they are made.
         call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
             id.
+        announce: Asked about a call that uses the output of one that waits for approval; without it such a call is
+            refused, and may be made with the other one.
+        returned: Told what each call returned.
         made: Outcomes of the chain's destructive calls, by fingerprint; none of these calls is made again.
         unheard: Ids of idempotent calls with an unknown outcome, by fingerprint; a repeat uses the same id.
     """
@@ -48,8 +64,12 @@ class ToolRunner:
     options: ChainOptions
     claims: ClaimStore | None = None
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None
+    announce: Announce | None = None
+    returned: Returned | None = None
     made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
     unheard: dict[str, str] = field(default_factory=dict[str, str])
+    _ids: dict[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str], init=False)
+    """The id of each call that was prepared, by its round and its id there."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Held while it is asked whether a call may be made: in the order of the calls."""
     _telling: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -126,23 +146,53 @@ class ToolRunner:
             call, result = await self._call(call, tool, step, made)
         async with self._telling:
             result = await self._review(call, result)
+        if self.returned is not None and result.ok:
+            self.returned(self._ids.get((round_, call.id), ""), result.output)
         made[step.id] = (call, await self._emit(result))
 
     async def _call(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
         lost: list[str] = []
+        waits: dict[str, None] = {}
+
+        def output_of(other: str) -> Any:
+            if made[other][1].fault == "asked":
+                waits[other] = None
+                return NotYet()
+            return _output(other, made)
+
         try:
-            replaced = with_outputs(step.arguments, lambda each: _output(each, made), lost)
+            replaced = with_outputs(step.arguments, output_of, lost)
             shown, arguments = _shown_and_given(replaced)
         except Exception as error:  # noqa: BLE001 - arguments of a model may fail in any way
             return call, _failure(call, "arguments", f"{tool.name}: {describe_error(error)}")
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
+        if waits:
+            return self._announced(call, tool, shown, [*waits])
         # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
         shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
         call = replace(call, arguments=given_arguments(tool, shown))
         arguments, dropped = filled_arguments(tool, arguments)
         made_of, result = await self._make_call(call, tool, arguments)
         return made_of, replace(result, dropped=dropped)
+
+    def _announced(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
+        """Let a call wait for the approval of those whose outputs it uses. What only reads is not kept for later."""
+        problem = f"not run: it uses the output of {', '.join(waits)}, which has to be approved first"
+        ids = {each: self._ids.get((call.round, each), "") for each in waits}
+        filled = filled_arguments(tool, with_steps_named(arguments, ids))
+        to_come = ToolCall(
+            tool=tool.name,
+            arguments=filled.arguments,
+            filled=() if tool.context_inputs is None else tuple(tool.context_inputs.values),
+            destructive=tool.destructive,
+            door="chain",
+            title=tool.display_name,
+        )
+        self._ids[call.round, call.id] = to_come.id
+        is_kept = not tool.reads and (self.announce is None or self.announce(to_come, tool.digest, [*ids.values()]))
+        call = replace(call, arguments=given_arguments(tool, arguments))
+        return call, replace(_failure(call, "asked" if is_kept else "reference", problem), dropped=filled.dropped)
 
     async def _make_call(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any]) -> Made:
         once = fingerprint_once(tool, arguments)
@@ -158,7 +208,8 @@ class ToolRunner:
             call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
         )
-        if once and outcome.called:
+        self._ids[call.round, call.id] = outcome.call.id
+        if once and outcome.called and outcome.status != "refused":  # a refused call changed nothing
             self.made[once] = outcome
         if own and outcome.called:
             self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""

@@ -10,19 +10,26 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from itertools import takewhile
-from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from pydantic import ConfigDict
 
-from jazz_select.agent.conversation import FlowStatus, Part, Ran, part_paths
-from jazz_select.errors import WrongValue
+from jazz_select.agent.conversation import FlowStatus, Part, Ran, kept_result, part_paths
+from jazz_select.errors import (
+    CannotDo,
+    DecisionAskError,
+    DecisionCallbackError,
+    DecisionReplyError,
+    ModelError,
+    WrongValue,
+)
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.flow.composite import ConditionalFlow
-from jazz_select.json_values import shorter_text, storable_fields, storable_text
+from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
-from jazz_select.routing.records import StepRecord
+from jazz_select.routing.records import RunResult, StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
@@ -30,7 +37,8 @@ from jazz_select.routing.tools.context_inputs import bind_context, declared_inpu
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error, in_one_line
-from jazz_select.threads import is_cancelled
+from jazz_select.texts import say
+from jazz_select.threads import is_cancelled, spent_budget
 from jazz_select.words import folded_name
 
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
@@ -38,17 +46,28 @@ _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, 
 ONE_OF: Final = "one of "
 """Prefix of the name of a decision step; the candidate tools follow."""
 _MOST_RAN: Final = 10
-LONGEST_RAN: Final = 1_200
+_LONGEST_RAN: Final = 1_200
+"""Characters of a result in a flow's progress, which no prompt shows: the conversation has the calls for that."""
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
 
 
 class CallToCome(NamedTuple):
-    """A call later in a chain. `arguments` is None until all of them are known."""
+    """A call that changes something later in a chain.
+
+    Attributes:
+        tool: The tool.
+        arguments: The arguments that are known.
+        missing: The required inputs that are not known yet.
+        sources: Places of the calls whose outputs give what is missing: 0 is the next call, 1 the first of those to
+            come. Empty if nothing is missing, or if something comes from elsewhere.
+    """
 
     tool: Tool
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +81,7 @@ class FlowRun(Part):
         asks: Inputs that it waits for.
         choices: For an ambiguous input, the candidate values.
         wrong: For an input that was refused, the tool's reason.
+        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
         unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
         text: What the model that continued it said.
         changed: The new remaining steps, if they changed since it began and need an approval.
@@ -80,6 +100,7 @@ class FlowRun(Part):
     asks: tuple[str, ...] = ()
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     wrong: Mapping[str, str] = field(default_factory=dict[str, str])
+    refusal: str = ""
     unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
@@ -114,9 +135,15 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             Part(**_progress(part)),
             own=own,
             lost=tuple(dict.fromkeys((*_still(earlier, own), *lost))),
-            ran=tuple(ran for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final),
+            ran=tuple(
+                _brief(ran) for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final
+            ),
         )
     return progress
+
+
+def _brief(ran: Ran) -> Ran:
+    return ran.model_copy(update={"output": beginning(ran.output, _LONGEST_RAN)})
 
 
 def _progress(part: Part) -> dict[str, Any]:
@@ -142,15 +169,34 @@ def _step_name(step: Step) -> str:
     return f"{ONE_OF}{', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
-def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: bool, filled: Collection[str] = ()) -> Ran:
+def ran_of(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    output: object,
+    *,
+    failed: bool,
+    refused: bool = False,
+    filled: Collection[str] = (),
+) -> Ran:
     """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval.
 
-    The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it.
+    `output` is what the tool returned, or the reason of the failure as text.
+    The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it. A call
+    that was `refused` changed nothing, and may be made again.
     """
-    call = fingerprint_once(tool, arguments)
+    call = "" if refused else fingerprint_once(tool, arguments)
     kept = without_filled(storable_fields(arguments)[0], filled)
     given = {name: _short_value(value) for name, value in kept.items()}
-    return Ran(tool=tool.name, output=output, final=tool.destructive, failed=failed, call=call, arguments=given)
+    text, left_out = (str(output), "") if failed else kept_result(output)
+    return Ran(
+        tool=tool.name,
+        output=text,
+        left_out=left_out,
+        final=tool.destructive and not refused,
+        failed=failed,
+        call=call,
+        arguments=given,
+    )
 
 
 def _short_value(value: Any) -> Any:
@@ -189,6 +235,7 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
         wrong={name: text for part in parts for name, text in part.wrong.items()},
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
+        refusal=next((part.refusal for part in parts if part.refusal), ""),
     )
 
 
@@ -197,8 +244,9 @@ class FlowRunner:
     """Runs flows for one turn, with the stored progress by path in `before`.
 
     `choose` returns the index of the branch to run, or None if none fits; `go_on` continues an open flow by a model.
-    `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a chain
-    has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
+    `approve` receives the path of a part and the effectful calls that follow; `returned` receives what a call with this
+    id returned. `made` receives each call that a chain has made. Values in `fixed`, the caller's context, are never
+    replaced by what tools return.
     """
 
     executor: FlowExecutor
@@ -208,6 +256,7 @@ class FlowRunner:
     fixed: Mapping[str, Any]
     approve: Callable[[str, Sequence[CallToCome]], Approve]
     call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]]
+    returned: Callable[[str, Any], None]
     made: Callable[[Ran], None]
     deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
 
@@ -285,23 +334,14 @@ class FlowRunner:
         if begun.status != "done":
             return begun
         size, later = self._until_effect(chain, begun.facts)
-        ran = await self.executor.run(
-            chain[:size],
-            begun.facts,
-            context=self.fixed,
-            after=begun.last,
-            fixed=(),
-            lost=begun.lost,
-            approve=self.approve(begun.path, later),
-            call_id=self.call_id(begun.path),
-            deciding=self._decides(flow),
-        )
+        ran = await self._executed(flow, begun, chain[:size], later)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
-        own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
-        refused = [record for record in tried[-1:] if self._may_go_on(record)]
-        calls = [self._stored_call(record) for record in (*called, *refused)]
+        own = {**begun.own, **{name: value for record in good for name, value in output_fields(record.output).items()}}
+        went_on = [record for record in tried[-1:] if self._may_go_on(record)]
+        refused = [record for record in tried[-1:] if record.status == "refused"]
+        calls = [self._stored_call(record) for record in (*called, *went_on, *refused)]
         for call in calls:
             self.made(call)
         run = replace(
@@ -315,12 +355,40 @@ class FlowRunner:
             left=tuple(names[len(called) :]),
             tool="",
             last=good[-1].tool if good else begun.last,
-            final=begun.final or any(self.executor.tools[each.tool].destructive for each in tried),
+            final=begun.final or any(self._destroys(record) for record in tried),
         )
         if ran.status == "ok":
             return run if size == len(chain) else await self._chained(flow, run, left[size:])
         good = [*begun.records, *good]
-        return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
+        return self._stopped(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
+
+    def _destroys(self, record: StepRecord) -> bool:
+        return record.status != "refused" and self.executor.tools[record.tool].destructive
+
+    async def _executed(
+        self, flow: BaseFlow, begun: FlowRun, steps: Sequence[Step], later: Sequence[CallToCome]
+    ) -> RunResult:
+        """Run steps on the facts of a run, and say what a call returned that others follow."""
+        name_call, ids = self.call_id(begun.path), list[str]()
+
+        def named(tool: str, arguments: Mapping[str, Any]) -> str:
+            ids.append(name_call(tool, arguments))
+            return ids[-1]
+
+        ran = await self.executor.run(
+            steps,
+            begun.facts,
+            context=self.fixed,
+            after=begun.last,
+            fixed=(),
+            lost=begun.lost,
+            approve=self.approve(begun.path, later),
+            call_id=named,
+            deciding=self._decides(flow),
+        )
+        if later and ids and ran.status == "ok":
+            self.returned(ids[-1], ran.records[-1].output)
+        return ran
 
     def _lacks_context(self, chain: Sequence[Step]) -> str:
         """Return why a tool of a chain cannot be called with the caller's context, before anything runs; or ""."""
@@ -342,28 +410,48 @@ class FlowRunner:
             return len(chain), []
         if effects[0]:
             return effects[0], []
+        known = [tool for tool in takewhile(lambda each: each is not None, tools) if tool is not None]
         later: list[CallToCome] = []
-        for tool in takewhile(lambda each: each is not None, tools[1:]):
-            if tool is not None and not tool.reads:
+        for place, tool in enumerate(known):
+            if place and not tool.reads:
                 bound = bind_context(tool, self.fixed)
                 arguments, missing = arguments_of(bound, facts, self.fixed)
-                later.append(CallToCome(bound, None if missing else arguments))
+                sources = _sources_of(missing, known[:place])
+                later.append(CallToCome(bound, arguments, tuple(missing), sources))
         return 1, later
 
-    def _stopped(
-        self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]
-    ) -> FlowRun:
+    def _stopped(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, is_open: bool) -> FlowRun:
         """Return the run of a chain that stopped early, with the status that its last step implies."""
+        if isinstance(last.cause, CannotDo):
+            return refused_run(run, last.cause, f"{last.tool}: {last.error}")
+        if self._is_model_down(last.cause):
+            return put_off(run, last.error)
         if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run, last.tool):
             return self._asked_again(run, last.cause, last.error, good)
-        if unfound := self._unfound(run, last.missing):
-            return replace(run, status="failed", unfound=unfound, problem=last.error)
         if last.missing:
-            waits = replace(run, status="waiting", records=good, tool=last.tool)
-            return replace(waits, asks=last.missing, problem=last.error)
+            return self._lacking(run, last, good)
         if last.fault == "asked":
             return replace(run, status="waiting", records=good, tool=last.tool, problem=last.error)
-        return replace(run, status="failed" if went_on == "failed" else "open", problem=last.error or _OPEN)
+        return replace(run, status="open" if is_open else "failed", problem=last.error or _OPEN)
+
+    def _lacking(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...]) -> FlowRun:
+        if unfound := self._unfound(run, last.missing):
+            return replace(run, status="failed", unfound=unfound, problem=last.error)
+        waits = replace(run, status="waiting", records=good, tool=last.tool)
+        return replace(waits, asks=last.missing, problem=last.error)
+
+    def _is_model_down(self, error: BaseException | None) -> bool:
+        """Whether a choice failed because its model could not be reached, and not because of what it answered.
+
+        Once the time of the whole turn is over, the turn says so itself.
+        """
+        if not isinstance(error, DecisionCallbackError) or spent_budget() is not None:
+            return False
+        cause = error.__cause__
+        if isinstance(cause, DecisionAskError | DecisionReplyError | LookupError):
+            return False
+        is_by_model = self.deciding is not None  # whose provider may fail in any way
+        return is_by_model or isinstance(cause, ModelError | TimeoutError)
 
     def _may_give(self, name: str, run: FlowRun, tool: str) -> bool:
         """Whether the user may give a value that this tool refused: neither the caller nor another tool gives it."""
@@ -411,9 +499,9 @@ class FlowRunner:
 
     def _stored_call(self, record: StepRecord) -> Ran:
         unread = "it ran: " if record.fault == "output" else ""
-        output = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
-        tool, failed = self.executor.tools[record.tool], record.status != "ok"
-        return ran_of(tool, record.arguments, output, failed=failed, filled=record.filled)
+        output = record.output if record.status == "ok" else f"{unread}{record.error}"
+        tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
+        return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
 
     def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns.
@@ -447,7 +535,10 @@ class FlowRunner:
             before = self.before.get(begun.path)
             place = paths.index(begun.branch) if begun.branch in paths else None
             if place is None and (before is None or before.status not in {"open", "active"}):
-                place = await self.choose(flow)
+                try:
+                    place = await self.choose(flow)
+                except ModelError as error:
+                    return put_off(begun, describe_error(error))
             if place is None:
                 return replace(begun, status="open", problem="no branch fits")
             run = await self.run(parts[place], begun.facts, paths[place], lost=begun.lost)
@@ -467,6 +558,38 @@ class FlowRunner:
             if runs[-1].status != "done":
                 break
         return joined(begun, tuple(runs))
+
+
+def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ...]:
+    """Return the places, among those with effects, of the tools whose outputs give all that is missing.
+
+    The last tool that declares a value gives it. Where none does, each with an undeclared output may. Empty if a tool
+    that only reads may give something: it is not known before it has run.
+    """
+    places: set[int] = set()
+    for name in map(folded_name, missing):
+        giving: list[Tool] = []
+        for tool in reversed(before):
+            declared = {folded_name(each.name) for each in outputs(tool)}
+            if name in declared:
+                giving = [tool]
+                break
+            giving += [] if declared else [tool]
+        if not giving or any(tool.reads for tool in giving):
+            return ()
+        effects = [place for place, tool in enumerate(before) if not tool.reads]
+        places |= {number for number, place in enumerate(effects) if before[place] in giving}
+    return tuple(sorted(places))
+
+
+def refused_run(run: FlowRun, refusal: CannotDo, problem: str) -> FlowRun:
+    """Return the run of a flow that a tool or a check refused: it ends in their words, and nothing of it failed."""
+    return replace(run, status="blocked", refusal=refusal.message, text=refusal.message, problem=problem)
+
+
+def put_off(run: FlowRun, problem: str) -> FlowRun:
+    """Return the run of a flow whose next step a model was to choose that is down: it waits to be tried again."""
+    return replace(run, status="waiting", text=say("try_again"), problem=problem)
 
 
 async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
@@ -489,5 +612,6 @@ def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
     return isinstance(flow, ConditionalFlow) and run.branch not in part_paths(flow, run.path)
 
 
-def _fields(output: object) -> dict[str, Any]:
+def output_fields(output: object) -> dict[str, Any]:
+    """Return the values of a tool's output by name."""
     return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}

@@ -1,6 +1,6 @@
 """Run the flows of a turn in order, until one waits or all are done."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
@@ -9,14 +9,17 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import Chain, ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named, whole
+from jazz_select.agent.conversation_view import ConversationView
+from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, refused_run, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
-from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
+from jazz_select.agent.stuck import understanding_of
+from jazz_select.agent.turn import FlowStack, TurnRequest, TurnStatus, TurnWork
+from jazz_select.agent.turn_events import tell_turn
 from jazz_select.chat.decisions import Decider
-from jazz_select.errors import FlowError
+from jazz_select.errors import CannotDo, FlowError, ModelError
 from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
@@ -33,6 +36,7 @@ from jazz_select.selector.prompt import WITHIN, candidate_of
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error, name_shown, one_line
+from jazz_select.texts import say
 from jazz_select.threads import run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason
 from jazz_select.words import folded_name
@@ -46,6 +50,9 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     """Return the index of the branch for a message, or of `otherwise` if none fits, or None without `otherwise`.
 
     The condition of a single branch is checked, too. The choice of a decision model that is sure is final.
+
+    Raises:
+        ModelError: The chat model failed, so that nobody chose.
     """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
@@ -58,6 +65,8 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
         if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
+        if decision.error:  # recall would guess, and the branch would be kept
+            raise ModelError(decision.model or "of the branches", decision.error, retryable=True)
         if (sure := _decided(decision)) is not None:
             return places.get(sure, otherwise)
         reason, named = _chosen_anyway(decision)
@@ -98,6 +107,10 @@ def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
 
 _ENDED: Final = frozenset({"failed", "blocked"})
 """Final statuses other than `done`."""
+_PAUSED: Final = frozenset({"waiting", "active"})
+"""Statuses of a flow that goes on after the user's next message."""
+_LONGEST_NAME: Final = 60
+"""The most characters in which a user names something; longer texts describe it."""
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
@@ -111,7 +124,10 @@ class FlowAttempt:
         approval: Approves calls in this turn.
         replies: Replies of models, in order of completion.
         made: Its calls.
-        hears_first: Whether its model may hand the message back.
+        hears_first: Whether its model reads the message before any other, and may hand it back.
+        hands_over: Whether its model may hand over another wish.
+        found: What tools of the flows that it calls returned.
+        context: The caller's context, with what of `found` fills inputs that its tools take from there.
     """
 
     work: TurnWork
@@ -120,6 +136,9 @@ class FlowAttempt:
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
     made: list[Ran] = field(default_factory=list[Ran])
     hears_first: bool = False
+    hands_over: bool = False
+    found: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
@@ -141,7 +160,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
 class TurnFlows:
     """Runs the flows of turns.
 
-    After `handover_after` questions in a row without progress, or a failed flow, a turn is handed over to a person.
+    After `handover_after` turns in a row that were not understood, or a failed flow, a turn is handed over to a person.
     """
 
     selector: FlowSelector
@@ -248,36 +267,49 @@ class TurnFlows:
         )
         notes = _with_dropped(work.notes, [talked.chain])
         calls = (*work.calls, *talked.ran)
-        return replace(work, text=talked.chain.text, calls=calls, notes=notes, error=work.error or talked.error)
+        work = replace(work, text=talked.text, calls=calls, notes=notes, error=work.error or talked.error)
+        if talked.asked and work.pending is None:
+            return replace(work, status="confirming", pending=approval.pending)
+        return work
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
-        """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
+        """Hand the turn over to a person if the user is stuck or a flow failed, by the author's handover flow if any.
 
-        The flow that failed or is stuck keeps its state.
+        The flow that failed or waits keeps its state, and so does the call that it waits for.
         """
-        top, before = work.stack.top, work.request.conversation.active
-        stuck = top is not None and before is not None and _is_stuck(before, top) and work.pending is None
-        if stuck and top is not None and before is not None:
-            top = top.model_copy(update={"nowhere": before.nowhere + 1})
-            work = replace(work, stack=work.stack.with_top(top))
+        work = replace(work, not_understood=_turns_not_understood(work))
         flow = next((each for each in self.selector.flow_registry.values() if each.handover), None)
-        limit = self.handover_after
-        why = ""
-        if limit is not None and stuck and top is not None and top.nowhere >= limit:
-            why = f"{top.nowhere} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
-        elif limit is not None and work.status == "failed" and spent_budget() is None and work.runs:
-            why = f"{work.runs[-1].flow} failed: {work.runs[-1].problem}"
-        if not why or (work.runs and work.runs[-1].flow == (flow.name if flow is not None else "")):
+        why = self._why_handed_over(work)
+        own_name = flow.name if flow is not None else ""
+        is_stuck, top = work.status != "failed", work.stack.top
+        if not why or (not is_stuck and work.runs[-1].flow == own_name):
             return work
-        if flow is None:
+        work = _with_call_parked(replace(work, not_understood=0))
+        if flow is None or (top is not None and top.name == own_name):
             return replace(work, status="handed_over", reason=why)
         turn, request = work.request.conversation.turns, work.request
         begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
-        left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
+        left = (each for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
         approval = TurnApproval(self.approval, request.key, None, None)
-        work = await self._run(replace(work, stack=stack, text=""), approval)
-        return replace(self._standing_by(work), reason=why)
+        # What was asked of a user who is stuck leads nowhere; what was answered beside a flow that failed is told.
+        text = "" if is_stuck else work.text
+        work = await self._run(replace(work, stack=stack, text=text, hands_over=False), approval)
+        return replace(self._standing_by(work), reason=why, resumed="")  # what waits is not asked again beside it
+
+    def _why_handed_over(self, work: TurnWork) -> str:
+        """Return why a person has to take over; empty if nobody has to."""
+        limit, count = self.handover_after, work.not_understood or 0
+        if limit is None:
+            return ""
+        if work.status == "failed" and spent_budget() is None and work.runs:
+            return f"{work.runs[-1].flow} failed: {work.runs[-1].problem}"
+        if count < limit or understanding_of(work) != "stuck":
+            return ""
+        top = work.stack.top
+        if top is None:
+            return f"{count} messages in a row were not understood"
+        return f"{count} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
         done = (self.flow(run.flow) for run in work.runs if run.status == "done")
@@ -285,6 +317,7 @@ class TurnFlows:
         return replace(work, status="handed_over") if over and work.pending is None else work
 
     async def _run(self, work: TurnWork, approval: TurnApproval, *, hears_first: bool = False) -> TurnWork:
+        wishes: list[str] = []
         while (top := work.stack.top) is not None:
             if (called := self._to_call(work, top)) is not None:
                 work = replace(work, stack=called)
@@ -293,28 +326,98 @@ class TurnFlows:
             work = replace(work, stack=work.stack.with_top(top))
             await tell_turn(FlowChosen(flow=top.name))
             first = hears_first and not work.runs
-            attempt = FlowAttempt(work=work, open_flow=top, approval=approval, hears_first=first)
-            try:
-                run = await self._one(attempt)
-            except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
-                run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-            spent = spent_budget()
-            work = self._after(work, attempt, run, cut=spent is not None)
-            work = self._without_callers(work, run)
-            following = work.stack.top
-            wish = next((each.handed_back for each in attempt.replies if each.handed_back is not None), None)
-            if wish is not None:
+            work, attempt, run = await self._attempted(work, top, approval, hears_first=first)
+            spent, following = spent_budget(), work.stack.top
+            new = [wish for each in attempt.replies for wish in each.wishes]
+            if new and first and work.pending is None:
                 begun = any(each.ran for each in attempt.replies)
                 runs = work.runs if begun else work.runs[:-1]
-                return replace(work, runs=runs, handed_back=_own_words(wish, work.request.message))
+                return replace(work, runs=runs, handed_back=_own_words(new[-1], work.request.message))
+            wishes += new
             if run.status in {"done", "blocked"} and following is not None and following.status == "queued":
                 if spent is None:
                     continue
                 spent.stopped(f"before {following.name} was begun")
                 return replace(work, status="failed")
             over = len(work.stack.flows) < len(attempt.work.stack.flows)
-            return replace(work, resumed=following.name if over and following is not None else "")
+            if run.status in _PAUSED and not over and spent is None:
+                work = await self._run_ready(work)
+            work = replace(work, resumed=following.name if over and following is not None else "")
+            return _with_wishes(work, wishes)
+        return _with_wishes(work, wishes)
+
+    async def _run_ready(self, work: TurnWork) -> TurnWork:
+        """Run the queued flows that need nothing from the user, while the one on top waits for an answer.
+
+        Their runs come before that of the one on top, so that its question is the last thing said.
+        """
+        top = work.stack.top
+        if top is None or not work.runs:
+            return work
+        paused = work
+        for queued in reversed(work.stack.flows[:-1]):
+            if not self._is_ready(work, queued, top):
+                continue
+            rest = tuple(each for each in work.stack.flows if each.key not in {queued.key, top.key})
+            alone = replace(
+                work,
+                stack=replace(work.stack, flows=(*rest, queued)),
+                status="done",
+                pending=None,
+                runs=work.runs[:-1],
+            )
+            approval = TurnApproval(self.approval, work.request.key, None, None)
+            await tell_turn(FlowChosen(flow=queued.name))
+            done, _, _ = await self._attempted(alone, queued, approval)
+            flows = done.stack.flows
+            if done.pending is not None and flows and flows[-1].key == queued.key:
+                flows = (*flows[:-1], flows[-1].model_copy(update={"pending": done.pending}))
+            work = replace(
+                done,
+                stack=replace(done.stack, flows=(*flows, top)),
+                status=paused.status,
+                pending=paused.pending,
+                runs=(*done.runs, paused.runs[-1]),
+                chain=paused.chain or done.chain,
+            )
         return work
+
+    def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
+        """Whether a queued flow runs by its chain alone, asks for nothing, and does not depend on the one on top."""
+        flow, above = self.flow(queued.name), self.flow(top.name)
+        if flow is None or above is None or queued.status != "queued" or queued.choices or queued.wrong:
+            return False
+        if flow.manual or flow.calls or flow.name in above.calls or flow.name == above.name:
+            return False
+        tools = self._chained(flow)
+        if not tools or not all(self.gate.is_chained(part) for part in whole(flow)):
+            return False
+        known = {**queued.answers, **work.request.context}
+        is_held = any(tool.destructive or self.approval.asks_user(tool) for tool in tools)
+        return not is_held and not self.lacks(flow, known, optional=False)
+
+    async def _attempted(
+        self, work: TurnWork, top: OpenFlow, approval: TurnApproval, *, hears_first: bool = False
+    ) -> tuple[TurnWork, FlowAttempt, FlowRun]:
+        """Run the flow on top as far as it comes."""
+        found = self._returned_to(work, top.name)
+        approval.found[top.name] = found
+        approval.named[top.name] = self._named(work, top)
+        attempt = FlowAttempt(
+            work=work,
+            open_flow=top,
+            approval=approval,
+            hears_first=hears_first,
+            hands_over=work.hands_over,
+            found=found,
+            context={**self._declared(top.name, found), **work.request.context},
+        )
+        try:
+            run = await self._one(attempt)
+        except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
+            run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
+        work = self._after(work, attempt, run, cut=spent_budget() is not None)
+        return self._without_callers(work, run), attempt, run
 
     def _to_call(self, work: TurnWork, top: OpenFlow) -> FlowStack | None:
         """Put a flow on top that this one calls and that has not run in this conversation; None if there is none."""
@@ -343,20 +446,76 @@ class TurnFlows:
             update |= {} if top.is_final or self.titles.effects(top.ran) else {"parts": {}, "pending": None}
         return top.model_copy(update=update) if found else top
 
+    def _returned_to(self, work: TurnWork, name: str) -> dict[str, Any]:
+        """Return what tools of the flows that a flow calls returned, without what the caller's context holds.
+
+        What a user gave a called flow is left out: only tools say who somebody is.
+        """
+        flow = self.flow(name)
+        called = {**work.request.conversation.called, **work.called}
+        returned = {**work.request.conversation.returned, **work.returned}
+        known = set(map(folded_name, work.request.context))
+        return {
+            own: value
+            for each in (flow.calls if flow is not None else ())
+            for own, value in called.get(each, {}).items()
+            if own in returned.get(each, ()) and folded_name(own) not in known
+        }
+
+    def _declared(self, name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of these values that tools of a flow take from the context, as their authors declare."""
+        flow = self.flow(name)
+        if flow is None or not found:
+            return {}
+        try:
+            tools = [*self._tools_of(flow), *self._chained(flow)]
+        except FlowError:
+            return {}
+        keys = {folded_name(key) for tool in tools for key in cast("Mapping[str, str]", tool.from_context).values()}
+        return {own: value for own, value in found.items() if folded_name(own) in keys}
+
+    def _named(self, work: TurnWork, top: OpenFlow) -> list[str]:
+        """Return the user's words for what a flow is about: what only look-ups take, and is no number or address."""
+        flow = self.flow(top.name)
+        if flow is None or not top.answers:
+            return []
+        try:
+            tools = [*self._tools_of(flow)]
+        except FlowError:
+            return []
+        looked_up, acted_on = (
+            {folded_name(name) for tool in tools if tool.reads == reads for name in fields(tool.input_schema)}
+            for reads in (True, False)
+        )
+        called = {**work.request.conversation.called, **work.called}
+        found = {name for each in flow.calls for name in called.get(each, {})}
+        own = {name: value for name, value in top.answers.items() if name not in found}
+        named = [value for name, value in own.items() if folded_name(name) in looked_up - acted_on]
+        return [value for value in named if isinstance(value, str) and _is_in_words(value)]
+
+    def _callers(self, name: str) -> set[str]:
+        """Return the names of the flows that call a flow."""
+        return {each.name for each in self.selector.flow_registry.values() if name in each.calls}
+
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
         """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun."""
-        callers = {each.name for each in self.selector.flow_registry.values() if run.flow in each.calls}
+        callers = self._callers(run.flow)
         if not callers:
             return work
         if run.status == "done":
             found = storable_fields({**run.facts, **run.known})[0]
             given = {name for name in run.facts if name in work.request.context}
             kept = {name: value for name, value in found.items() if name not in given}
-            return replace(work, called={**work.called, run.flow: kept})
+            returned = tuple(name for name in kept if name in run.known)
+            called, names = {**work.called, run.flow: kept}, {**work.returned, run.flow: returned}
+            return replace(work, called=called, returned=names)
         while run.status in _ENDED and (top := work.stack.top) is not None and top.name in callers:
             undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
+            if run.refusal:  # nothing failed: what was wished beside it is named, and that is all
+                text = say("not_done_either", titles=self.titles.flow(top.name))
+                undone = replace(undone, status="blocked", text=text)
             work = replace(work, stack=work.stack.without_top(), runs=(*work.runs, undone))
-            callers = {each.name for each in self.selector.flow_registry.values() if undone.flow in each.calls}
+            callers = self._callers(undone.flow)
         return work
 
     async def converse(self, selected: TurnWork) -> TurnWork:
@@ -386,7 +545,7 @@ class TurnFlows:
             work,
             status="failed" if talked.error and work.pending is None else _standing(work),
             chain=talked.chain,
-            text=talked.chain.text,
+            text=talked.text,
             incomplete=talked.chain.incomplete,
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
@@ -418,11 +577,13 @@ class TurnFlows:
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
-        stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
+        stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.key != top.key))
         kept = self.gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
         elif run.status == "done" or run.status in _ENDED:
+            if run.status == "failed" and not kept and run.begun and self.handover_after is not None:
+                kept = (progress.model_copy(update={"status": "failed"}),)  # a person takes over what was answered
             stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
@@ -454,17 +615,19 @@ class TurnFlows:
         return bool(attempt.replies) and all(each is not None and each.reads for each in called)
 
     async def _one(self, attempt: FlowAttempt) -> FlowRun:
-        top, context = attempt.open_flow, attempt.work.request.context
+        top, context = attempt.open_flow, attempt.context
         flow = self.flow(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
             return replace(begun, problem=f"there is no flow {top.name!r} any more")
         begun = replace(begun, type=flow.type)
-        closed = await Availability.closed_among([flow], context)
+        closed = await Availability.closed_among([flow], {**attempt.found, **context})
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
         is_new = top.status == "queued" and not flow.manual
+        if top.refusal:
+            return refused_run(begun, CannotDo(top.refusal), f"a check of {top.name}: cannot be done: {top.refusal}")
         if top.wrong:
             begun = replace(begun, wrong=top.wrong)
         if is_new and (unclear := top.choices):
@@ -479,12 +642,7 @@ class TurnFlows:
 
         async def choose(conditional: ConditionalFlow) -> int | None:
             finding = branch_of(self.selector, conditional, attempt.work.request, top.request)
-            place = await run_within_budget(finding, what="a branch")
-            spent = spent_budget()
-            if spent is not None:  # a branch chosen without its model must not be stored
-                spent.stopped(f"before a branch of {conditional.name} was chosen")
-                raise TimeoutError("no time was left to choose a branch")
-            return place
+            return await _in_time(finding, conditional.name)
 
         runner = FlowRunner(
             executor=self.executor,
@@ -494,6 +652,7 @@ class TurnFlows:
             fixed=context,
             approve=lambda path, later: attempt.approval.at(top.name, path, doubt=top.doubt, later=later),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
+            returned=attempt.approval.returned,
             made=attempt.made.append,
             deciding=partial(self._deciding, attempt, self.decision) if self.decision else None,
         )
@@ -517,17 +676,20 @@ class TurnFlows:
         if self.loops is None:
             return run
         view = self._view(attempt)
-        talked = await self.loops.bound_to(view.request.context).talk(
+        talked = await self.loops.bound_to(attempt.context).talk(
             view,
             attempt.open_flow.name,
             flow,
             run,
             attempt.approval,
             hears_first=attempt.hears_first,
+            hands_over=attempt.hands_over,
         )
         attempt.replies.append(talked)
         attempt.made.extend(talked.ran)
         run = replace(run, final=run.final or any(each.final for each in talked.ran))
+        if self._callers(attempt.open_flow.name):
+            run = replace(run, own={**run.own, **storable_fields(talked.found)[0]})
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
@@ -553,13 +715,46 @@ async def _said(answer: str) -> str:
     return answer
 
 
-def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
-    asked = (before.name, before.asks, before.answers, before.status)
-    return now.status == "waiting" and asked == (now.name, now.asks, now.answers, now.status)
+def _turns_not_understood(work: TurnWork) -> int:
+    """Return how many turns in a row were not understood, this one included."""
+    before = work.request.conversation.not_understood
+    return {"understood": 0, "stuck": before + 1, "neither": before}[understanding_of(work)]
+
+
+def _with_call_parked(work: TurnWork) -> TurnWork:
+    """Keep the call that waits for a yes with its flow: a yes to the person who takes over is none to the call."""
+    top, pending = work.stack.top, work.pending
+    if top is None or pending is None or pending.flow != top.name:
+        return replace(work, pending=None)
+    return replace(work, stack=work.stack.with_top(top.model_copy(update={"pending": pending})), pending=None)
 
 
 def _own_words(wish: str, message: str) -> str:
     return wish if normalized(wish) and normalized(wish) in normalized(message) else message
+
+
+def _with_wishes(work: TurnWork, wishes: Sequence[str]) -> TurnWork:
+    """Hand over what models said is for other flows. What are not the user's own words is told as left open.
+
+    A call that waits for a yes is parked with its flow, so that the question is asked behind what comes of the wishes.
+    """
+    said = normalized(work.request.message)
+    own = [wish for wish in dict.fromkeys(wishes) if normalized(wish) and normalized(wish) in said]
+    if spent_budget() is not None:
+        own = []
+    left = [left_open(wish) for wish in dict.fromkeys(wishes) if wish.strip() and wish not in own]
+    work = replace(work, text="\n\n".join(filter(None, (work.text, *left))))
+    if not own:
+        return work
+    top, stack = work.stack.top, work.stack
+    if work.pending is not None and top is not None:
+        stack = stack.with_top(top.model_copy(update={"pending": work.pending}))
+    return replace(work, stack=stack, pending=None, resumed="", handed_back=". ".join(own))
+
+
+def _is_in_words(value: str) -> bool:
+    """Whether a value names something in words: not by a number, a code or an address."""
+    return 0 < len(value.strip()) <= _LONGEST_NAME and "@" not in value and not any(map(str.isdigit, value))
 
 
 def _standing(work: TurnWork) -> TurnStatus:
@@ -572,10 +767,11 @@ def _standing(work: TurnWork) -> TurnStatus:
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
     """Return a note if an approved destructive call was made without a store of claims."""
-    granted = approval.granted
-    if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
+    made = dict.fromkeys(each.tool for each in approval.taken if each.destructive)
+    if approval.claims is not None or not made:
         return ()
-    return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
+    names = ", ".join(made)
+    return (f"{names}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
 
 def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
@@ -587,6 +783,26 @@ def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = 
         found |= wanted_of([tool], [name for name in asked if folded_name(name) not in given])
         given |= {folded_name(name) for name in (*found, *(each.name for each in outputs(tool)))}
     return found
+
+
+async def _in_time(finding: Coroutine[Any, Any, int | None], name: str) -> int | None:
+    """Return the branch of this flow that is found, unless the time of the turn is over.
+
+    Raises:
+        ModelError: The model of the choice failed.
+        TimeoutError: No time is left: a branch that is chosen without its model must not be stored.
+    """
+    try:
+        place = await run_within_budget(finding, what="a branch")
+    except ModelError:
+        if spent_budget() is None:
+            raise
+        place = None
+    spent = spent_budget()
+    if spent is not None:
+        spent.stopped(f"before a branch of {name} was chosen")
+        raise TimeoutError("no time was left to choose a branch")
+    return place
 
 
 async def _prompt(flow: BaseFlow | None) -> str:

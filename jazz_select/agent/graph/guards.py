@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.arguments import checked
-from jazz_select.errors import ConfigError, RouterError
+from jazz_select.errors import CannotDo, ConfigError, RouterError
 from jazz_select.text import describe_error
 from jazz_select.threads import is_async, run_with_timeout
 from jazz_select.values import Tier
@@ -189,7 +189,8 @@ def through(
     """Run the guards in order; return the first tag that is not `continue`, with all updates so far.
 
     A guard that raises, returns an unknown tag or updates an unknown field ends the turn: a failed check must not let
-    through what it was to stop. Before each guard, its name and the updates so far are appended to `reached`.
+    through what it was to stop. One that raises `CannotDo` ends it with these words for the user. Before each guard,
+    its name and the updates so far are appended to `reached`.
     """
     initial, named, touched = state, set[str](), dict[str, Any]()
     for each in guards:
@@ -206,6 +207,10 @@ def through(
             # Compared with the initial state, so that one guard may undo another's change.
             named |= route.updates.keys()
             touched = changed(initial, {name: getattr(state, name) for name in named})
+        except CannotDo as refusal:
+            reason = f"guard {each.name}: cannot be done: {refusal.message}"
+            decision = ActionDecision(action=FINISH, reason=reason, arguments={"text": refusal.message})
+            return Route(GUARD_FAILED, touched, decision)
         except Exception as error:  # noqa: BLE001 - any error of a guard
             return _failed(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:

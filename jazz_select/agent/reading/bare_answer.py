@@ -14,13 +14,15 @@ from jazz_select.agent.reading.grounding import (
     dates,
     decimals,
     fits,
+    is_choice,
     normalized,
     number_in_words,
     numbers,
     same,
 )
 from jazz_select.chat.decisions import Decided, Decider
-from jazz_select.consent import NEITHER, Consent, is_refusal, phrases, read_consent
+from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, read_consent
+from jazz_select.phrases import phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.telemetry import span
@@ -43,6 +45,11 @@ _MOST_PLAIN: Final = 3
 _MOST_COUNTED: Final = 6
 """The most words of an answer from which a number is read."""
 _BETWEEN: Final = re.compile(r"[,;、\n]")
+_LISTED: Final = re.compile(r"[,;&+、\n]+(?:\s*(?:and|und|et|y|e|и|&)\s)?|\s(?:and|und|et|y|e|и)\s|と", re.IGNORECASE)
+"""What stands between the objects of a list."""
+_MOST_LISTED: Final = 6
+_OFFER: Final = re.compile(r"[^.!?\n]*[?？؟]")
+"""A question of the agent, from its first word on."""
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
@@ -80,6 +87,35 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     fitting = {name: value for name, want in wanted.items() for value in _read(name, want, text, len(wanted) == 1)[:1]}
     first = next(iter(wanted))
     return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+
+
+def several_answers(
+    wanted: Mapping[str, Wanted], choices: Mapping[str, Sequence[Any]], message: str
+) -> list[dict[str, Any]]:
+    """Return the first input with each of several objects that a message names, and nothing else beside them.
+
+    These are identifiers or allowed values in a list ("60142 and 60143"), or all of the `choices` that the user was
+    asked about ("both of them").
+    """
+    name = next(iter(wanted), "")
+    if not name:
+        return []
+    meant = choices.get(name, ())
+    if len(meant) > 1 and is_every(message):
+        return [{name: value} for value in meant]
+    listed = (part.strip() for part in _LISTED.split(message.strip().strip(EDGES)))
+    parts = [part for part in listed if part and normalized(part) not in phrases()["courtesy"]]
+    if not 1 < len(parts) <= _MOST_LISTED:
+        return []
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        answer = bare_answer({name: wanted[name]}, part)
+        is_object = bool(identifiers(part)) or is_choice(wanted[name])
+        if not answer or not is_object:
+            return []
+        if answer not in found:
+            found.append(answer)
+    return found
 
 
 def is_value(message: str) -> bool:
@@ -163,6 +199,23 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
     return [] if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words) else [text]
 
 
+def is_correction(message: str) -> bool:
+    """Whether a message is a "no" and one more value, and nothing else: "no, 60"."""
+    first, _, rest = message.strip().partition(" ")
+    return first.strip(EDGES).casefold() in phrases()["no"] and is_value(rest)
+
+
+def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
+    """Return the agent's own question if a plain yes takes it over: "Shall I look at 60143?" - "yes please".
+
+    The question must name exactly one thing, so that the yes can mean no other.
+    """
+    if not _OFFER.search(asked) or read_consent(message) != ("yes", ""):
+        return ()
+    offer = _OFFER.findall(asked)[-1]
+    return (offer,) if len(set(identifiers(offer))) == 1 else ()
+
+
 def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str) -> dict[str, Any]:
     """Return the corrections of earlier answers that rules find in a message.
 
@@ -207,8 +260,8 @@ def identifiers(message: str) -> list[str]:
 @cache
 def _no_names() -> frozenset[str]:
     """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
-    answers = ("yes", "no", "courtesy", "stops", "denies", "chooses", "unsure")
-    others = ("scope", "adds", "points", "between", "common", "sighs")
+    answers = ("yes", "no", "waits", "courtesy", "stops", "denies", "chooses", "unsure")
+    others = ("scope", "times", "adds", "points", "between", "common", "sighs")
     every = (phrase for kind in (*answers, *others) for phrase in phrases()[kind])
     return frozenset(word for phrase in every for word in phrase.split())
 
@@ -258,23 +311,36 @@ _APPROVAL: Final = ChoiceQuestion(
 
 async def approval_heard(
     decider: Decider | None, pending: PendingCall, message: str
-) -> tuple[Consent, tuple[str, ...]]:
-    """Read whether a message approves or refuses the pending call. Return the consent, and notes.
+) -> tuple[Consent, str, tuple[str, ...]]:
+    """Read whether a message approves or refuses the pending call.
 
-    The table of phrases decides if it can. A model's yes counts only if a sentence of the message is a yes by the
-    table, because such models are overconfident and miss irony.
+    The table of phrases decides if it can. A decision model's yes counts only if a sentence of the message is a yes by
+    the table, because such models are overconfident and miss irony.
+
+    Returns:
+        The consent, why a yes in the message does not count, and notes.
     """
-    said = read_consent(message, pending.asked)
-    if said.answer != "neither" or decider is None:
-        return said, ()
+    said = pending.answer_in(message)
+    if said.answer != "neither":
+        return said, "", ()
+    if decider is None:
+        return said, pending.why_not_in(message), ()
     (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
-        return Consent("no"), (_as_read(decider, "the message", found),)
+        return Consent("no"), "", (_as_read(decider, "the message", found),)
     if found.label == _YES:
-        said = read_consent(message, pending.asked, quote="")
-        why = "" if said.answer == "yes" else ", and its words are none"
-        return said if said.answer == "yes" else NEITHER, (f"{_as_read(decider, 'the message', found)}{why}",)
-    return NEITHER, (found.note,) if found.note else ()
+        said = pending.answer_in(message, quote="")
+        why = (
+            "" if said.answer == "yes" else pending.why_not_in(message, quote="") or "no sentence of it is a plain yes"
+        )
+        return said, why, (_as_read(decider, "the message", found),)
+    why = "" if found.label else pending.why_not_in(message)
+    return NEITHER, why, (found.note,) if found.note else ()
+
+
+def yes_not_taken(why: str) -> str:
+    """Return the sentence for logs and models that a yes does not count, for this reason."""
+    return f"the yes does not count: {why}"
 
 
 async def flags_heard(

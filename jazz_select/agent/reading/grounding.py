@@ -14,15 +14,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
-from jazz_select.consent import LONGEST_READ
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
+from jazz_select.phrases import LONGEST_READ
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, in_one_line, in_words, nfkc
 
 _MOST_MEANT: Final = 5
+NOT_TAKEN: Final = "the input does not take it"
+"""Why a value is refused that is of another kind, or is none of the choices."""
+_MOST_OBJECTS: Final = 20
+"""The most objects that are read for one flow; how many can wait at a time is the conversation's to say."""
 _MOST_SHOWN: Final = 12
 _MOST_MEMBERS: Final = 10
 _LONGEST_SHOWN: Final = 80
@@ -105,6 +109,7 @@ class Grounded(NamedTuple):
         taken_back: Inputs that the user withdraws.
         refused: Reasons of refusal by input.
         wrong: Messages to the user by input, from the author's checks.
+        refusal: Why the flow cannot be done with these values, as an author's check tells the user (`CannotDo`).
     """
 
     values: Mapping[str, Any] = {}
@@ -112,6 +117,7 @@ class Grounded(NamedTuple):
     taken_back: tuple[str, ...] = ()
     refused: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
+    refusal: str = ""
 
 
 NOTHING_SAID: Final = Grounded()
@@ -209,11 +215,29 @@ def ground(
     return Grounded(found, meant, back, refused)
 
 
+def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list[Mapping[str, Any]]:
+    """Return the values once for each object, if lists were read for inputs that take a single value.
+
+    Lists of different lengths say nothing of which values belong together, so they are left as they are.
+    """
+    lists: dict[str, list[Any]] = {}
+    for name, value in values.items():
+        if name in wanted and isinstance(value, list) and value and not fits(name, cast("object", value), wanted[name]):
+            lists[name] = cast("list[Any]", value)
+    lengths = {len(each) for each in lists.values()}
+    if len(lengths) != 1:
+        return [values]
+    return [
+        {**values, **{name: each[place] for name, each in lists.items()}}
+        for place in range(min(lengths.pop(), _MOST_OBJECTS))
+    ]
+
+
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
     """Return the value in the form that the input takes, or None, and the reason of a refusal, or ""."""
     fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
     if not fitting:
-        return None, "the input does not take it"
+        return None, NOT_TAKEN
     for form in fitting:
         if _is_member(form, want) or was_said(form, want.part, want.root, said):
             return form, ""
@@ -257,6 +281,11 @@ def fits(name: str, value: object, want: Wanted) -> bool:
         return False
     schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
     return not invalid(schema, {name: value}, formats=False)  # a value may still be written in another way
+
+
+def is_choice(want: Wanted) -> bool:
+    """Whether an input takes one of several values."""
+    return any("enum" in each.schema for each in alternatives(want.part, want.root))
 
 
 def normalized(text: str) -> str:

@@ -52,7 +52,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "tools without examples have a floor of confidence"
+_FIT = "how much a cosine tells of tools without examples is fitted to their names"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
@@ -363,7 +363,10 @@ def learned_model(
     )
     shown = [card.id for card in cards for _ in rows[card.id]]
     evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)
-    persons = {
-        request_digest(each.request): flow_id(each.right) if each.right else NONE for each in seen if each.by_person
-    }
-    return replace(model, evidence=evidence, persons=persons)
+    return replace(model, evidence=evidence, persons=told_by_persons(seen))
+
+
+def told_by_persons(seen: Iterable[Evidence]) -> dict[str, str]:
+    """Return the ids of the flows that persons say are right, by `request_digest`; `NONE` for no flow."""
+    persons = (each for each in seen if each.by_person)
+    return {request_digest(each.request): flow_id(each.right) if each.right else NONE for each in persons}

@@ -320,7 +320,8 @@ class RecallModel:
             it always is.
         evidence: What was learned from logged requests; None without a log, or with too few.
         learned_from: A digest of those requests and of the catalogue.
-        persons: Flow ids by `request_digest` of the requests that persons spoke of; empty for no flow.
+        persons: Flow ids by `request_digest` of the requests that persons spoke of; empty for no flow. They hold
+            without `evidence`, too.
         ids: Flow ids by store key, and `thresholds` of the evidence; made by `by_key` if there is evidence, not stored.
     """
 
@@ -389,13 +390,11 @@ class RecallModel:
         shared: Any = {"second": {**unnoted, "usual": made | {"examples"}}}
         own = adapter_of(RecallModel).dump_python(replace(self, second=second), mode="json", exclude=unnoted | shared)
         note = {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
-        if self.evidence is None:
+        if self.evidence is None and not self.persons:
             return note
-        learned: dict[str, Any] = {
-            "learned_from": self.learned_from,
-            "persons": dict(self.persons),
-            "evidence": self.evidence.as_note(),
-        }
+        learned: dict[str, Any] = {"learned_from": self.learned_from, "persons": dict(self.persons)}
+        if self.evidence is not None:
+            learned["evidence"] = self.evidence.as_note()
         if self.second is not None and self.second.evidence is not None:
             learned["second_evidence"] = self.second.evidence.as_note()
         return {**note, **learned}
@@ -437,8 +436,9 @@ class RecallModel:
     def _with_learned(self, learned: Mapping[str, object], *dims: int) -> "RecallModel":
         """Return the model with what a note says of a log; without it, if that cannot be read."""
         mark = learned.get("learned_from")
-        evidence = _evidence_in(learned.get("evidence"), dims)
-        if evidence is None or not isinstance(mark, str):
+        noted = learned.get("evidence")
+        evidence = _evidence_in(noted, dims)
+        if (evidence is None and noted is not None) or not isinstance(mark, str):
             return self
         try:
             persons = value_of(dict[str, str], learned.get("persons"), "persons")

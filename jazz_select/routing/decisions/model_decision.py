@@ -8,7 +8,7 @@ from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError, DecisionReplyError
+from jazz_select.errors import ConfigError, DecisionReplyError, ModelError
 from jazz_select.json_values import json_bytes
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.decision_points import Chosen, ToolCandidate, ToolChoice
@@ -94,7 +94,8 @@ class ModelDecision:
             situation: The request, the procedure, what was done and what is known, as text.
 
         Raises:
-            DecisionReplyError: The decider failed or is unsure, and there is no chat model.
+            DecisionReplyError: The decider is unsure, and there is no chat model.
+            ModelError: The decider failed, and there is no chat model.
             ModelTimeoutError: The deadline passed.
             ModelUnavailableError: The model failed recently and is left alone for a while.
 
@@ -110,6 +111,8 @@ class ModelDecision:
         if decided.label:
             tool = "" if decided.label == _none_label(candidates) else decided.label
             return ToolChoice(tool=tool, probability=decided.probability)
+        if self._client is None and decided.probability is None:
+            raise ModelError(self._decider.name, decided.note, retryable=True)
         if self._client is None:
             raise DecisionReplyError(self._decider.name, f"{decided.note}; give a chat model beside it")
         chosen = await self._asked(self._client, context, candidates, prompt, situation)

@@ -8,8 +8,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
+from jazz_select.json_values import unquoted_json
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.schemas.fields import Schema, alternatives, mapping
+from jazz_select.routing.schemas.fields import RESULT, Schema, alternatives, mapping
 from jazz_select.text import beginning, some_of
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
@@ -32,6 +33,11 @@ class Missing:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The step has not run: references to its output stay."""
+
+
 def malformed(pointer: str) -> str:
     """What is wrong with the spelling of a pointer; empty where nothing is."""
     if _WELL_FORMED.fullmatch(pointer):
@@ -44,10 +50,15 @@ def malformed(pointer: str) -> str:
 def look_up(value: Any, pointer: str) -> Any:
     """Return the part of `value` at a well-formed pointer, or Missing.
 
-    After a `#` characters may be percent-encoded; a key that matches literally takes precedence.
+    After a `#` characters may be percent-encoded; a key that matches literally takes precedence. `/result` is the value
+    itself if it has no such field: models are told of an output under that name.
     """
     here, way = value, ""
-    for token in pointer.split("/")[1:]:
+    tokens = pointer.split("/")[1:]
+    shown = unquoted_json(value)
+    if tokens[:1] == [RESULT] and not (isinstance(shown, Mapping) and RESULT in shown):
+        tokens = tokens[1:]
+    for token in tokens:
         found = _child(here, _unescaped(token))
         if isinstance(found, Missing):
             return Missing(f"{way or 'the output'} {found.problem}")
@@ -60,6 +71,7 @@ def _unescaped(token: str) -> str:
 
 
 def _child(value: Any, key: str) -> Any:
+    value = unquoted_json(value)  # as models are shown it
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value)
         for spelling in (key, unquote(key)):
@@ -176,7 +188,10 @@ def parsed(value: Mapping[str, Any]) -> Reference:
 
 
 def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -> Any:
-    """`value` with the outputs that its references, checked before, lead to, as copies."""
+    """`value` with the outputs that its references, checked before, lead to, as copies.
+
+    A reference stays as it is where `output_of` gives `NotYet`; what leads nowhere is added to `lost`.
+    """
     if isinstance(value, list | tuple):
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
@@ -186,11 +201,26 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
         return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
     step, pointer = parsed(fields)
     output = output_of(step)
+    if isinstance(output, NotYet):
+        return dict(fields)
     found = output if isinstance(output, Missing) else look_up(output, pointer)
     if isinstance(found, Missing):
         lost.append(found.problem if found is output else f"{step}#{pointer:.200}: {found.problem}")
         return None
     return deepcopy(found)
+
+
+def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
+    """`value` with references to these steps by other ids."""
+    if isinstance(value, list | tuple):
+        return [with_steps_named(each, names) for each in cast("list[Any]", value)]
+    if not isinstance(value, Mapping):
+        return value
+    fields = cast("Mapping[str, Any]", value)
+    if _REF not in fields:
+        return {key: with_steps_named(each, names) for key, each in fields.items()}
+    step, pointer = parsed(fields)
+    return {_REF: f"{names[step]}#{pointer}"} if step in names else dict(fields)
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
@@ -271,9 +301,15 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
 
 
 def _lost(pointer: str, root: Schema) -> str:
-    """Return where a pointer leaves what the schema describes, or ""."""
+    """Return where a pointer leaves what the schema describes, or ""; `/result` may be the whole, as in `look_up`."""
+    tokens = pointer.split("/")[1:]
+    problem = _lost_at(tokens, root)
+    return _lost_at(tokens[1:], root) if problem and tokens[0] == RESULT else problem
+
+
+def _lost_at(tokens: Sequence[str], root: Schema) -> str:
     here: list[object] = [root]
-    for token in pointer.split("/")[1:]:
+    for token in tokens:
         key = _unescaped(token)
         below: list[object] = []
         known: dict[str, None] = {}

@@ -228,7 +228,7 @@ class _Running:
         for need in self.needs.get(began.id, ()):
             status = self.outcomes[need].status
             if status != "ok":
-                became = "failed" if status == "failed" else "was skipped"
+                became = {"failed": "failed", "refused": "cannot be done"}.get(status, "was skipped")
                 skipped = replace(began, status="skipped")
                 return _failed(
                     skipped, "dependency", f"{began.tool} was not run: it uses the output of {need}, which {became}"
@@ -267,6 +267,8 @@ class _Running:
         )
         if made.missing:
             return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, made.missing))}")
+        if made.status == "refused":
+            return replace(began, status="refused", error=made.error)
         if made.error is not None:
             return replace(began, error=made.error, asked=made.call if made.status == "asked" else None)
         return replace(began, status="ok", output=made.output)

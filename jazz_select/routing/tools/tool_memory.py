@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 from jazz_select.arguments import Methods, Positive, checked
+from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import at_word, cut, in_log, with_parameters
+from jazz_select.routing.tools.tool_decision import decide_tools
+from jazz_select.text import at_word, cut, describe_error, in_log, with_parameters
 from jazz_select.values import AgentScope, FlowCard
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ NOTHING_FITS: Final = 0.6
 """P(none) from which on a search shows no tool but those that the request names.
 
 Without examples it leaves out the right tool in at most 2 % of the requests that would have found it, and shows nothing
-for a quarter of those that no tool is for (`benchmarks.bare_tools`)."""
+for more than a quarter of BFCL's that no tool is for (`benchmarks.bare_tools`); less often where others are near."""
 _CODE_NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
 _STOPS: Final = ".:/-"
 """Characters of names that may also end a sentence, or follow a name in it."""
@@ -64,19 +66,24 @@ class ToolRecall:
     """Finds the connected tools that are nearest to a request; what it leaves out is hidden, so in doubt nothing is."""
 
     @checked
-    def __init__(self, memory: _Memory, agent_id: str, *, top_k: Positive = 20) -> None:
+    def __init__(
+        self, memory: _Memory, agent_id: str, *, top_k: Positive = 20, decider: DeciderLike | None = None
+    ) -> None:
         """Recall from this memory, which `sync_tools` has filled.
 
         Args:
             memory: Where the tools are indexed.
             agent_id: Whose tools; their flows are apart.
             top_k: How many.
+            decider: A decision model (see `as_decision_model`) that `search` asks which of the tools that it found
+                fits, or that none does. `recall`, which hides nothing, asks nobody.
 
         Raises:
             ConfigError: An argument cannot work.
         """
         self._memory = memory
         self._scope = tools_scope(agent_id)
+        self._decider = decision_client_for(decider)
         self.top_k = top_k
 
     @checked
@@ -128,7 +135,9 @@ class ToolRecall:
         """Return those of these tools that were found for a request, which may be none.
 
         Unlike `recall`, it hides what probably does not fit: from a P(none) of `NOTHING_FITS` on, only tools are left
-        whose exact name stands in the request. These are always there, as far as `top_k` allows.
+        whose exact name stands in the request. These are always there, as far as `top_k` allows. With a decision model,
+        P(none) is that none of the tools found is right, by recall and the model together; if the model fails, it is
+        recall's, with a note.
 
         Args:
             request: What is to be done.
@@ -143,12 +152,28 @@ class ToolRecall:
         """
         limit = top_k or self.top_k
         toolbox = toolbox_of(tools)
-        found = await self._found(request, toolbox, limit)
         named = named_tools(request, toolbox)
+        found = await self._decided(request, await self._found(request, toolbox, limit), named)
         is_nothing = found.p_none is not None and found.p_none >= NOTHING_FITS
         kept = {tool.name: tool for tool in (*named, *(() if is_nothing else found))}
         shown = [*kept.values()][:limit]
         return RecalledTools(_by_name(shown), notes=found.notes, confidences=found.confidences, p_none=found.p_none)
+
+    async def _decided(self, request: str, found: RecalledTools, named: Sequence[Tool]) -> RecalledTools:
+        """Ask the decision model, if there is one and its answer can change what is shown."""
+        names = {tool.name for tool in named}
+        if self._decider is None or all(tool.name in names for tool in found):
+            return found
+        try:
+            confidences, p_none = await decide_tools(
+                self._decider, request, found, confidences=found.confidences, p_none=found.p_none
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            why = describe_error(error)
+            _log.warning("agent_id=<%s>, error=<%s> | the decision model is passed over", self._scope, in_log(why))
+            note = f"the decision model was passed over: {cut(why, _ERROR)}"
+            return RecalledTools(found, notes=(*found.notes, note), confidences=found.confidences, p_none=found.p_none)
+        return RecalledTools(found, notes=found.notes, confidences=confidences, p_none=p_none)
 
     async def _found(self, request: str, toolbox: Mapping[str, Tool], limit: int) -> RecalledTools:
         """Recall connected tools, best first; repeat without disconnected ones if these took places."""

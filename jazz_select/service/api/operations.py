@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.turn import event_data, event_name
+from jazz_select.agent.turn_events import event_data, event_name
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import CHOOSE, BaseFlow, GuidedDecisionPoint, chain_of
 from jazz_select.flow.composite import flow_data

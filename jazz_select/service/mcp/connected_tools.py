@@ -2,13 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.evaluation.tool_examples import ToolExamples, keep_examples, load_tool_examples, write_tool_examples
+from jazz_select.errors import ConfigError, JazzSelectError, OutcomeLogError
+from jazz_select.evaluation.tool_examples import (
+    ToolExamples,
+    examples_in_log,
+    keep_examples,
+    load_tool_examples,
+    write_tool_examples,
+)
+from jazz_select.outcomes.evidence import same_request
+from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall, sync_tools
@@ -78,12 +86,14 @@ class ConnectedTools:
     async def search(self, request: str, limit: int) -> RecalledTools:
         """The tools that were found for a request, no more than `limit`, which may be none; see `ToolRecall.search`."""
         await self.ready()
+        running = self._running
         tools, notes = self.tools, self._unconnected()
-        if len(tools) <= limit:
+        if len(tools) <= limit and running.decider is None:  # recall knows too little of so few
             return RecalledTools(sorted(tools.values(), key=lambda each: each.name), notes=notes)
         try:
             await self._index()
-            found = await ToolRecall(self._running.memory, self._running.agent_id).search(request, tools, limit)
+            recall = ToolRecall(running.memory, running.agent_id, decider=running.decider)
+            found = await recall.search(request, tools, limit)
         except JazzSelectError as error:
             self._not_indexed(error)
             why = f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
@@ -144,12 +154,37 @@ class ConnectedTools:
             if file is not None:
                 await self._read_examples(file)
             running, listed = self._running, list(tools.values())
-            examples = self._examples.examples_for(listed)
+            examples = await self._with_logged(self._examples.examples_for(listed), listed)
             report = await sync_tools(running.memory, running.agent_id, listed, examples=examples, allow_delete=True)
             self._indexed = version
             written = len(report.created) + len(report.updated)
             told = "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed"
             _log.info(told, running.agent_id, len(tools), written)
+
+    async def _with_logged(
+        self, examples: Mapping[str, Sequence[str]], tools: Sequence[Tool]
+    ) -> Mapping[str, Sequence[str]]:
+        """Return the examples with the requests that a log is evidence for, but for tools that are to have none."""
+        path = self._running.settings.evidence
+        if path is None:
+            return examples
+
+        def read() -> Mapping[str, Sequence[str]]:
+            with OutcomeLog.existing(path) as log:
+                return examples_in_log(log, self._running.agent_id, tools)
+
+        try:
+            logged = await in_thread(read)
+        except OutcomeLogError as error:
+            _log.warning("file=<%s>, error=<%s> | no examples of tools are read from it", path, in_log(error))
+            return examples
+        merged = dict(examples)
+        for name, texts in logged.items():
+            given = examples.get(name)
+            if given is None or given:
+                known = {same_request(text) for text in given or ()}
+                merged[name] = (*(given or ()), *(text for text in texts if same_request(text) not in known))
+        return merged
 
     async def _read_examples(self, file: Path) -> None:
         """Read what is in the file now; one that cannot be read changes nothing, and searches say so."""

@@ -155,6 +155,8 @@ def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
         return {"advice": "It may have been done. See whether it was before you call it again."}
     if outcome.missing:
         return {"missing": [beginning(name, 200) for name in outcome.missing[:_MOST_NAMES]]}
+    if outcome.status == "refused":
+        return {"advice": "Nothing was done. Tell the user why."}
     if outcome.status == "denied":
         return {"advice": "Nothing was done. Do not try it another way; tell the user."}
     return {}

@@ -1,7 +1,7 @@
 """A correction kept with one click: as a case to judge by, or as an example that is learned; and told to the log."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -12,7 +12,7 @@ from pydantic import Field
 from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError, UnreadableFileError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
-from jazz_select.evaluation.corrections import LONGEST, why_unfit
+from jazz_select.evaluation.corrections import LONGEST, tell_unlearned, why_unfit
 from jazz_select.evaluation.learner import rehearsed, with_example, without_requests
 from jazz_select.evaluation.overlay import (
     Overlay,
@@ -40,7 +40,7 @@ from jazz_select.service.panel.try_and_talk import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 from jazz_select.threads import compute
-from jazz_select.values import Source, flow_id
+from jazz_select.values import flow_id
 
 _MOST_SHOWN: Final = 30
 _FULL: Final = "move it to another name, which `serve --cases` takes, and a new one is begun"
@@ -373,9 +373,7 @@ def _said(log: OutcomeLog, agent_id: str) -> list[Logged]:
 async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, Any]:
     """Take back an example, or make the version live that was so before the last one; and read it anew.
 
-    The log is told, so that `learn` keeps to it. An entry that is learned no more is for the flow that has its request
-    instead; if there is none, its correction is taken back. One that was taken back and is learned again is for its
-    flow once more. What goes wrong once it is written is told in `problems`.
+    The log is told, so that `learn` keeps to it. What goes wrong once it is written is told in `problems`.
 
     Raises:
         ConfigError: Nothing is learned here, or there is nothing to take back.
@@ -383,8 +381,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
     file = catalogue.settings.learned
     if file is None:
         raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
-    gone: dict[str, str] = {}
-    back: dict[str, str] = {}
+    learned: list[Mapping[str, Mapping[str, str]]] = []
 
     def undo(overlay: Overlay) -> Overlay:
         before = examples_of(overlay.version("live"))
@@ -395,10 +392,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
             made = _with_live(overlay, kept)
         else:
             made = overlay.rolled_back()
-        left = examples_of(made.version("live"))
-        owners = {same_request(text): flow for flow, texts in left.items() for text in texts}
-        gone.update((entry, owners.get(same_request(text), "")) for _, text, entry in _only_in(before, left))
-        back.update((entry, flow) for flow, _, entry in _only_in(left, before))
+        learned[:] = [before, examples_of(made.version("live"))]
         return made
 
     changed = await compute(changed_overlay, file, undo)
@@ -407,27 +401,8 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
     try:
         if catalogue.log is not None:
             person = said_by("person", body.by.strip())
-            await compute(_tell, catalogue.log, gone, back, person)
+            await compute(partial(tell_unlearned, source=person), catalogue.log, *learned)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | what was taken back is not told to the log", catalogue.agent_id, exc_info=error)
         problems.append(f"taken back, and the log could not be told: {describe_error(error)}")
     return {"version": changed.live, "can_undo": bool(changed.was_live), "problems": problems, **told}
-
-
-def _only_in(
-    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield (flow, text, entry of the log) of what is learned in the one and not in the other."""
-    for flow, texts in one.items():
-        for text, ids in texts.items():
-            if text not in other.get(flow, ()):
-                yield from ((flow, text, entry) for entry in ids.split())
-
-
-def _tell(log: OutcomeLog, gone: Mapping[str, str], back: Mapping[str, str], person: Source) -> None:
-    """Tell the log which flows are right for entries now; empty where what was said is only taken back."""
-    for entry, flow in gone.items():
-        log.correct(entry, [flow] if flow else None, source=person)
-    for entry, flow in back.items():
-        if entry not in gone and (found := log.get(entry)) is not None and found.is_taken_back:
-            log.correct(entry, [flow], source=person)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from jazz_select.agent.chain.transcript import Event, Finished
-from jazz_select.agent.turn import TurnResult, event_data
+from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn_events import event_data
 from jazz_select.json_values import Secret, plain
 from jazz_select.memory.requests import is_several
 from jazz_select.selector.candidates_stage import Availability, SelectRequest

@@ -11,10 +11,11 @@ from typing import Any, Final
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Conversation, Ran, Said
+from jazz_select.agent.conversation_view import ConversationView, FlowInView
 from jazz_select.agent.flows.open_flows import OpenFlowQuestion, shown_texts
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
-from jazz_select.agent.turn import ConversationView, FlowInView, TurnRequest
+from jazz_select.agent.turn import TurnRequest
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages

@@ -1,6 +1,7 @@
 """Whole turns on the support pack and its shop."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,9 @@ async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(mad
         ("track_order", "waiting"),
     ]
     asked = await agent.turn("hm", first.conversation, context=ADA)
-    assert (asked.status, asked.flows, asked.text) == ("waiting", [], "Shall I go on with: Tracking of an order?")
+    assert (asked.status, asked.flows) == ("waiting", [])
+    assert asked.text.startswith("I cannot answer just now")  # the model that reads has nothing more to say
+    assert asked.text.endswith("Shall I go on with: Tracking of an order?")
     second = await agent.turn("ok", asked.conversation, context=ADA)
     assert second.flows == ["track_order", "refund_order"]
 
@@ -216,11 +219,11 @@ async def test_guards_see_what_is_asked_and_what_those_before_them_changed(made:
     ]
 
 
-async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
+async def test_what_cannot_be_done_is_told_in_the_shops_words_and_the_flow_is_over(made: Made) -> None:
     result = await made().turn("please cancel the order I placed", context=ADA)
-    assert (result.status, result.flows) == ("failed", ["cancel_order"])
-    assert result.text == "Cancellation of an order could not be done."
-    assert "is delivered and can no longer be cancelled" in result.reason
+    assert (result.status, result.flows) == ("blocked", ["cancel_order"])
+    assert re.fullmatch(r"Order \d+ is delivered and can no longer be cancelled\.", result.text)
+    assert result.text in result.reason
     assert result.conversation.flows == ()
 
 

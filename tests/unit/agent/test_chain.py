@@ -53,6 +53,16 @@ async def test_the_model_sees_the_tools_and_then_their_results() -> None:
     assert json.loads(line)["result"]["amount"] == 20
 
 
+@pytest.mark.spec("018.11")
+async def test_what_a_tool_returns_as_text_of_json_is_told_as_json() -> None:
+    tool = Tool(name="find", function=lambda: '{"items": [{"sku": "L"}]}')
+    model = ScriptedModel(call("find"), SAID)
+    chain = await run_chain(model, ASK, [tool])
+    line = model.calls[1][-1].content.splitlines()[1]
+    assert json.loads(line)["result"] == {"items": [{"sku": "L"}]}
+    assert [each.output for each in chain.entries if isinstance(each, ToolResult)] == ['{"items": [{"sku": "L"}]}']
+
+
 @pytest.mark.spec("001.1")
 @pytest.mark.parametrize("schema", [SCHEMA, Cost])
 async def test_no_schema_on_tool_turns(schema: Any) -> None:

@@ -8,13 +8,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import Agent, FlowSelector
-from jazz_select.consent import Asked, is_courtesy, language_of, phrases, read_consent
+from jazz_select.consent import is_courtesy, read_consent
+from jazz_select.phrases import Asked, language_of, phrases
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Message
 from tests.agents import TAKE_FIRST, make_agent
-from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
+from tests.unit.agent.consents import HEARD, NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -27,6 +28,8 @@ ROWS = [*((each, "yes") for each in YES), *((each, "no") for each in NO), *((eac
 @pytest.mark.spec("011.4")
 def test_a_yes_a_no_and_neither_in_seven_languages() -> None:
     assert len(ROWS) >= 200
+    assert [each for each in HEARD if read_consent(each, ASKED).answer == "yes"] == []
+    assert [each for each in HEARD if read_consent(each, ASKED, quote="").answer == "yes"] == []
     assert {each: said for each, said in ROWS if read_consent(each, ASKED) != (said, "")} == {}
     assert {
         each for each in ("", " ", "yes " * 300, "no " * 300) if read_consent(each, ASKED).answer != "neither"
@@ -53,10 +56,10 @@ def test_a_model_s_yes_counts_by_a_sentence_that_is_one_and_by_no_other() -> Non
 @pytest.mark.parametrize(
     ("message", "quote", "said"),
     [
-        ("No fee please. Yes.", "yes", "yes"),
+        ("No fee please. Yes.", "yes", "neither"),
         ("No fee please. Yes.", "no fee please", "neither"),
         ("That one. Yes.", "yes", "yes"),
-        ("No, no fee please. Yes.", "yes", "yes"),
+        ("No, no fee please. Yes.", "yes", "neither"),
         ("No, that one. Yes.", "yes", "neither"),
         ("Yes please. Tell me about another order then.", "yes please", "yes"),
         ("Yes please. Tell me about another order then.", "", "neither"),
@@ -136,7 +139,7 @@ REPEATED = [
     ("yes, cancel it and book another", ""),
     ("yes, cancel it, no", ""),
     ("yes, cancel all of them", ""),
-    ("yes, A-17, A-17, A-17, A-17", ""),
+    ("yes, A-17, A-17", "yes"),
     ("yes \ue000", ""),
     ("correct, cancel it", "yes"),
     ("confirm, cancel my appointment", "yes"),

@@ -91,7 +91,7 @@ async def test_a_yes_that_it_makes_up_calls_nothing(said: str) -> None:
     turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
     assert log == []
     assert turn.conversation.pending is not None
-    assert any("its words are none" in note for note in turn.notes) or "the message is blank" in turn.notes[0]
+    assert any("the yes does not count" in note for note in turn.notes) or "the message is blank" in turn.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_where_it_does_not_count_all_is_as_without_it(answer: Any, note: s
     assert (turn.status, turn.text) == (without.status, without.text)
     assert turn.conversation.pending is not None
     assert note in turn.notes[0]
-    assert without.notes == ()
+    assert without.notes == ("the yes does not count: it denies something, 'I do not need'",)
 
 
 async def test_neither_is_no_note() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.conversation import Conversation, Ran, Said
-from jazz_select.agent.turn import ConversationView, TurnRequest
+from jazz_select.agent.conversation_view import ConversationView
+from jazz_select.agent.turn import TurnRequest
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
 KINDS = ("choose", "decide", "call", "talk")
@@ -43,13 +44,13 @@ MANY: dict[str, Any] = {
 }
 BOUNDS: list[Any] = [
     pytest.param("choose", 9_000, 'left_out="', id="choosing"),
-    pytest.param("decide", 18_000, "earlier calls are left out", id="choosing between tools"),
-    pytest.param("call", 40_000, "earlier messages of this conversation are left out", id="going on with a flow"),
-    pytest.param("talk", 40_000, "earlier calls are left out", id="without a flow"),
+    pytest.param("decide", 54_000, "earlier calls are left out", id="choosing between tools"),
+    pytest.param("call", 72_000, "earlier messages of this conversation are left out", id="going on with a flow"),
+    pytest.param("talk", 72_000, "earlier calls are left out", id="without a flow"),
     pytest.param("choose_growing", 10_000, 'left_out="', id="choosing, grown"),
-    pytest.param("decide_growing", 18_000, "", id="choosing between tools, grown"),
-    pytest.param("call_growing", 42_000, "earlier turns of this conversation are left out", id="going on, grown"),
-    pytest.param("talk_growing", 42_000, "earlier turns of this conversation are left out", id="without one, grown"),
+    pytest.param("decide_growing", 54_000, "earlier calls are left out", id="choosing between tools, grown"),
+    pytest.param("call_growing", 74_000, "earlier turns of this conversation are left out", id="going on, grown"),
+    pytest.param("talk_growing", 74_000, "earlier turns of this conversation are left out", id="without one, grown"),
 ]
 
 

@@ -11,7 +11,7 @@ from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
-from jazz_select.agent.turn import EARLIER_CHARS
+from jazz_select.agent.conversation_view import EARLIER_CHARS
 from jazz_select.json_values import storable_fields
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool
 from jazz_select.testing import ScriptedModel

@@ -18,7 +18,8 @@ from jazz_select import FlowRegistry
 from jazz_select.agent import Conversation
 from jazz_select.agent.chain import transcript
 from jazz_select.agent.chain.transcript import Chain, Event, Finished, ToolRequest, ToolResult
-from jazz_select.agent.turn import TurnResult, event_data, event_name, event_of
+from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn_events import event_data, event_name, event_of
 from jazz_select.errors import ConfigError, FormatError, JazzSelectError, SnapshotError, ToldError
 from jazz_select.routing import Tool
 from jazz_select.telemetry import Trace

@@ -76,6 +76,44 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     assert orjson.loads(run(jazz, "sync", "--json").stdout)["updated"] == synced["updated"]
 
 
+LISTS = ("learned", "waiting", "overruled", "taken_back", "unlearnable")
+
+
+def ids_by_list(document: Any) -> dict[str, list[str]]:
+    """The entries in each list of a `learn --json`."""
+    return {name: sorted(entry for each in document[name] for entry in each["ids"]) for name in LISTS}
+
+
+@pytest.mark.spec("007.5")
+@pytest.mark.parametrize("told", [True, False], ids=["with the log", "without"])
+def test_what_is_rolled_back_is_taken_back_in_the_log(jazz: Jazz, log: Path, *, told: bool) -> None:
+    first = ids_by_list(orjson.loads(run(jazz, "learn", str(log), "--json").stdout))
+    run(jazz, "learn", "--promote")
+    where = [str(log), "--by", "ada"] if told else []
+    shown = " ".join(run(jazz, "learn", *where, "--roll-back").output.split())
+    again = orjson.loads(run(jazz, "learn", str(log), "--json").stdout)
+    lists = ids_by_list(again)
+    everything = sorted(entry for ids in first.values() for entry in ids)
+    assert sorted(entry for ids in lists.values() for entry in ids) == everything, "each in exactly one list"
+    if not told:
+        assert "the log was not told" in shown
+        assert (lists, again["version"] is None) == (first, False)
+        return
+    assert f"the log was told of {len(first['learned'])} requests" in shown
+    assert again["version"] is None
+    assert (lists["learned"], set(lists["taken_back"]) >= set(first["learned"])) == ([], True)
+    with OutcomeLog(log) as kept_log:
+        kept_log.correct(lists["taken_back"][0], ["refund_order"], source=Source(kind="person", name="ada"))
+    assert "1 example learned" in run(jazz, "learn", str(log)).stdout, "a person may say it anew"
+
+
+def test_a_log_that_is_not_there_rolls_nothing_back(jazz: Jazz, log: Path) -> None:
+    run(jazz, "learn", str(log))
+    run(jazz, "learn", "--promote")
+    assert "it is not there" in run(jazz, "learn", str(log) + "x", "--roll-back", code=2).stderr
+    assert load_overlay(jazz.folder / "learned.yaml").live == 1
+
+
 @pytest.mark.spec("007.5")
 def test_a_sync_that_leaves_out_what_was_learned_says_so(
     jazz: Jazz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

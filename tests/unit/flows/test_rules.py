@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.shop import NotFoundError, RefusedError, Shop
+from flows.shop import NotFoundError, RefusedError, Shop, TooLateError
 from tests.unit.flows.walks import ADA, BEN, CLEO, DINA, EMIL, FAY, GUS, HANA, HOME, JO
 
 Do = Callable[[Shop], Any]
@@ -56,18 +56,18 @@ ORDERS: dict[str, tuple[Do, type[Exception], str]] = {
     ),
     "an item of no words": (lambda s: s.lookup_order(ADA, item="my last order"), NotFoundError, "ask which is meant"),
     "orders of nobody": (lambda s: s.list_orders("x@example.org"), NotFoundError, "ask for the email address"),
-    "cancel what has left": (lambda s: s.cancel_order("60140"), RefusedError, "refused at the door"),
-    "cancel what was delivered": (lambda s: s.cancel_order("60112"), RefusedError, "is delivered"),
+    "cancel what has left": (lambda s: s.cancel_order("60140"), TooLateError, "refused at the door"),
+    "cancel what was delivered": (lambda s: s.cancel_order("60112"), TooLateError, "is delivered"),
     "cancel twice": (
         lambda s: after(s, lambda s: s.cancel_order("60144")).cancel_order("60144"),
-        RefusedError,
+        TooLateError,
         "is cancelled",
     ),
     "release before cancelling": (lambda s: s.release_payment("K-60144"), NotFoundError, "cancel the order"),
     "release twice": (lambda s: s.release_payment("K-60129"), RefusedError, "was released already"),
     "items of a packed order": (
         lambda s: s.update_order_items("60143", "CND-3", 1),
-        RefusedError,
+        TooLateError,
         "is packed; only while",
     ),
     "take the last item out": (
@@ -97,7 +97,7 @@ ORDERS: dict[str, tuple[Do, type[Exception], str]] = {
     ),
     "address of what has left": (
         lambda s: s.update_order_address("60140", HOME),
-        RefusedError,
+        TooLateError,
         "is shipped; only while",
     ),
     "no address": (lambda s: s.validate_address("somewhere"), RefusedError, "an address is 'street"),
@@ -113,7 +113,7 @@ ORDERS: dict[str, tuple[Do, type[Exception], str]] = {
     ),
     "redirect what has not left": (
         lambda s: s.redirect_parcel("60144", HOME),
-        RefusedError,
+        TooLateError,
         "only while it is shipped",
     ),
     "redirect abroad": (lambda s: s.redirect_parcel("60140", "Rue 1, 67000 Strasbourg, FR"), RefusedError, "within DE"),
@@ -122,7 +122,7 @@ ORDERS: dict[str, tuple[Do, type[Exception], str]] = {
         RefusedError,
         "does it once",
     ),
-    "wrap what is packed": (lambda s: s.add_gift_options("60143", "stars"), RefusedError, "is packed"),
+    "wrap what is packed": (lambda s: s.add_gift_options("60143", "stars"), TooLateError, "is packed"),
     "a card that is too long": (
         lambda s: s.add_gift_options("60142", "stars", "x" * 201),
         RefusedError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select import FlowSelector, SequentialFlow, Tool
-from jazz_select.errors import ConfigError, UnconnectedToolsError
+from jazz_select.errors import CannotDo, ConfigError, UnconnectedToolsError
 from jazz_select.integrations.door import FlowDoor, outcome_text
 from jazz_select.integrations.langgraph import FlowNodes
 from jazz_select.integrations.openai_agents import FlowAgentParts
@@ -278,6 +278,22 @@ async def test_who_is_asked(options: dict[str, Any], destroying: Any, reading: A
         assert made.status == {Allow: "ok", Deny: "denied", Ask: "asked"}[type(verdict)]
         assert bool(desk.done) is (made.status == "ok")
         desk.done.clear()
+
+
+@pytest.mark.spec("018.8")
+async def test_nobody_is_asked_for_a_yes_to_what_cannot_be_done_and_a_model_reads_why() -> None:
+    done: list[str] = []
+
+    def say_no(order_id: str) -> str:
+        raise CannotDo(f"Order {order_id} was paid back already.")
+
+    tool = Tool(name="pay_back", input_schema=ORDER, function=done.append, confirm=say_no, destructive=True)
+    door = FlowDoor(FlowSelector(None, Desk().registry, Desk().memory, "desk"), [*Desk().tools(), tool])
+    asked = await door.asked(tool, GIVEN, "c1")
+    made = await door.call(tool, GIVEN, call_id="c1", agreed=True)
+    assert isinstance(asked.verdict, Deny)
+    assert (made.status, outcome_text(made)) == ("refused", "cannot be done: Order A1 was paid back already.")
+    assert done == []
 
 
 async def test_a_yes_answers_a_question_and_nothing_else() -> None:

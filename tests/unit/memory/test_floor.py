@@ -3,9 +3,14 @@
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from jazz_select.memory.encoder import Lexical, dense_texts, prototype
+from jazz_select.memory.fit.floor import with_floor
+from jazz_select.memory.fit.model import RecallModel
 from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.ports import Vectors
 from jazz_select.values import FlowCard, flow_id
 from tests.vectors import EMBEDDER
 
@@ -86,3 +91,25 @@ async def test_texts_that_say_nothing_break_nothing(memory: ProceduralMemory) ->
     await memory.sync(AGENT, cards)
     found = await memory.recall("hello", AGENT)
     assert found.p_none is None or 0 <= found.p_none <= 1
+
+
+@pytest.mark.spec("016.11")
+def test_a_cosine_counts_by_what_it_tells_of_the_tools_own_names() -> None:
+    lexical, random = Lexical(), np.random.default_rng(5)
+    cards = [replace(card, description=f"Number {place}.") for place, card in enumerate(TOOLS)]
+
+    def weight(alike: float) -> float:
+        """How many log odds a standard deviation of cosines is worth if names and sentences are so much alike."""
+        rows: dict[str, Vectors] = {}
+        for card in cards:
+            texts = random.normal(size=(len(dense_texts(card)), 64))
+            texts[-1] = alike * texts[-2] + (1 - alike) * texts[-1]
+            rows[card.id] = (texts / np.linalg.norm(texts, axis=1, keepdims=True)).astype(np.float32)
+        prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
+        apart = (prototypes @ prototypes.T)[~np.eye(len(cards), dtype=bool)]
+        scope = with_floor(RecallModel(), cards, rows, lexical).scope
+        assert scope is not None
+        return scope.weights[0] * float(apart.std())
+
+    nothing, something = weight(0.0), weight(0.3)
+    assert nothing < 0.45 < something

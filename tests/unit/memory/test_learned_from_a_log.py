@@ -207,6 +207,40 @@ async def test_a_persons_correction_counts_at_once_and_can_be_taken_back(
 
 
 @pytest.mark.spec("016.3")
+@pytest.mark.parametrize("beside", [0, 20], ids=["nothing else", "too little else"])
+async def test_a_persons_word_holds_for_its_request_from_the_first_sync_on(
+    memory: ProceduralMemory, store: FlowStore, log: OutcomeLog, beside: int
+) -> None:
+    chosen_by_models(log, beside)
+    entry, other, lie = (kept(log, each, "track_parcel") for each in (PROBES[0], "sing a song", PROBES[1]))
+    log.correct(entry, ["cancel_order"], source=ADA)
+    log.correct(other, [], source=ADA)
+    log.correct(lie, ["cancel_order"], source=Source(kind="user", key="mallory"))
+    await synced(memory, None)
+    unlike = [PROBES[2], asked("find_invoice", 7)]
+    before = [each.to_json() for each in await memory.recall_many(unlike, "a")]
+    said = f"{beside + 2} logged requests can be learned from, and 50 are needed"
+    assert f"{said}; what persons said of 2 of them holds for these alone" in await synced(memory, log)
+    model = ScriptedModel()
+    registry = shop()
+    selector = FlowSelector(model, registry, memory, "a", policy="recommended")
+    found = await selector.select(f"{PROBES[0].upper()}?!")
+    assert (found.names, found.decision.reason, found.decision.confidence) == (["cancel_order"], Reason.CONFIDENT, 1.0)
+    assert model.calls == []
+    (none,) = await memory.recall_many(["Sing a song!"], "a")
+    assert (none.p_none, {each["confidence"] for each in none}) == (1.0, {0.0})
+    assert [each.to_json() for each in await memory.recall_many(unlike, "a")] == before, "of others nothing is learned"
+    assert b"my parcel" not in orjson.dumps(await store.read_note("a")), "no text of the log is in the index"
+    again = await ProceduralMemory(store, ENCODER).recall(PROBES[0], "a")
+    assert again[0]["flow_name"] == "cancel_order", "another process reads it there"
+    assert any(each.startswith("an earlier sync learned from 2 logged") for each in await synced(memory, None))
+    await synced(memory, log)
+    log.correct(entry, None, source=ADA)
+    await synced(memory, log)
+    assert (await led(memory, PROBES[:1])) != ["cancel_order"], "it is taken back"
+
+
+@pytest.mark.spec("016.3")
 async def test_many_words_of_a_person_move_what_is_like_them(memory: ProceduralMemory, log: OutcomeLog) -> None:
     chosen_by_models(log)
     lies(log, 400, ["mallory"], source=ADA)

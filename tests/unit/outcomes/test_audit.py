@@ -1,7 +1,7 @@
 """The audit: which answers are asked all the same, when a promise is broken, and when a threshold comes down again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,63 @@ def test_a_threshold_rises_for_all_processes_and_comes_down_only_on_evidence(log
     assert (audit.threshold("track"), fall.kind, fall.requests, fall.measured) == (0.0, "lowered", 100, 0.0)
     assert [each.kind for each in log.moves("shop")] == ["raised", "lowered"]
     assert "was raised" not in str(audit)
+
+
+class MeasuredBetween(OutcomeLog):
+    """A log in which another process measures after this one has read it, and before it writes."""
+
+    audits: Sequence[Audit] = ()
+
+    def moves(self, agent_id: str) -> tuple[Move, ...]:
+        found = super().moves(agent_id)
+        if not self.audits:
+            self.audits = (measured(OutcomeLog(self.path))[0],)
+        return found
+
+
+@pytest.mark.spec("016.4")
+def test_a_threshold_moves_once_however_many_measure_at_once(log: OutcomeLog) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund", sure=0.97)
+    log.flush()
+    audit, due = measured(MeasuredBetween(log.path))
+    assert due == (), "the other one has told of it"
+    assert [(each.kind, each.flow) for each in log.moves("shop")] == [("raised", "track")]
+    assert audit.threshold("track") == pytest.approx(0.9701)
+    for _ in range(100):
+        kept(log)
+    log.flush()
+    audit, due = measured(MeasuredBetween(log.path))
+    assert (due, audit.threshold("track")) == ((), 0.0)
+    assert [each.kind for each in log.moves("shop")] == ["raised", "lowered"]
+
+
+def test_a_move_by_what_was_before_a_fit_is_not_kept(log: OutcomeLog) -> None:
+    before = log.moves("shop")
+    log.keep_move("shop", FIT)
+    rise = Move(at=2.0, kind="raised", flow="track", threshold=0.9, promise=PROMISE)
+    log.keep_move("shop", rise, following=before)
+    assert [each.kind for each in log.moves("shop")] == ["fitted"]
+    log.keep_move("shop", rise, following=log.moves("shop"))
+    log.keep_move("shop", replace(rise, flow="pay"), following=log.moves("shop"))
+    assert [each.flow for each in log.moves("shop")] == ["", "track", "pay"]
+
+
+class Full(OutcomeLog):
+    """A log on a full disk, as far as moves are concerned."""
+
+    def keep_move(self, agent_id: str, move: Move, *, following: Sequence[Move] | None = None) -> None:
+        del agent_id, move, following
+
+
+def test_a_move_that_cannot_be_written_counts_in_this_process(log: OutcomeLog) -> None:
+    for _ in range(2):
+        kept(log, chosen="refund", sure=0.97)
+    log.flush()
+    audit, due = measured(Full(log.path))
+    assert [each.kind for each in due] == ["raised"]
+    assert audit.threshold("track") == pytest.approx(0.9701)
+    assert log.moves("shop") == ()
 
 
 def test_a_threshold_stays_where_it_is_while_models_differ(log: OutcomeLog) -> None:

@@ -118,7 +118,7 @@ RUNS: list[tuple[str, dict[str, Any], str, list[tuple[str, Tier]]]] = [
     (
         "cancel_order",
         {"email": "ada@example.org"},
-        "failed",
+        "refused",
         [("lookup_order", Tier.DETERMINISTIC), ("cancel_order", Tier.DETERMINISTIC)],
     ),
     (

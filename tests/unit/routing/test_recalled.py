@@ -1,17 +1,18 @@
 """Many tools: indexed like flows, and only those that are recalled are shown to a model."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jazz_select.errors import ConfigError, DuplicateToolError, StoreUnavailableError
+from jazz_select.errors import ConfigError, DuplicateToolError, ModelError, StoreUnavailableError
 from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool, ToolAsker, ToolRecall, sync_tools, tool_card
 from jazz_select.routing.tools.tool_memory import tools_scope
-from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import FlowCard, RecallResult, flow_id
 from tests.vectors import EMBEDDER
 
@@ -220,7 +221,8 @@ class _Doubting:
         self._p_none = p_none
 
     async def recall(self, *_: object, **__: object) -> RecallResult:
-        hits = [{"flow_id": tool_card(TOOLS[place]).id, "confidence": 0.1} for place in (0, 1)]
+        sure = None if self._p_none is None else 0.1
+        hits = [{"flow_id": tool_card(TOOLS[place]).id, "confidence": sure} for place in (0, 1)]
         return RecallResult(hits, p_none=self._p_none)
 
 
@@ -254,6 +256,106 @@ async def test_what_a_search_names_is_kept_whatever_is_found(
     found = await ToolRecall(_Doubting(p_none), AGENT, top_k=5).search(request_, [*TOOLS, *odd])
     assert [tool.name for tool in found] == shown
     assert found.p_none == p_none
+
+
+def choosing(name: str) -> ScriptedDecider:
+    """A decision model that is sure of a tool, or of `none`."""
+
+    def answer(state: str, questions: Mapping[str, Question]) -> str:
+        del state
+        (question,) = questions.values()
+        assert isinstance(question, ChoiceQuestion)
+        return next(label for label, text in question.options.items() if label == name or text.startswith(f"{name}."))
+
+    return ScriptedDecider(answer, repeat=True)
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize(
+    ("p_none", "chosen", "shown", "likeliest"),
+    [
+        (0.5, "none", [], "none"),
+        (0.7, "create_playlist", FOUND, "create_playlist"),
+        (None, "none", [], "none"),
+        (None, "create_folder", FOUND, "create_folder"),
+    ],
+    ids=["none though recall found some", "one though recall doubted", "none", "one"],
+)
+async def test_a_decision_model_decides_which_fits_or_that_none_does(
+    p_none: float | None, chosen: str, shown: list[str], likeliest: str
+) -> None:
+    decider = choosing(chosen)
+    recall = ToolRecall(_Doubting(p_none), AGENT, top_k=5, decider=decider)
+    found = await recall.search("make room for photos", TOOLS)
+    assert [tool.name for tool in found] == shown
+    assert found.p_none is not None
+    chances = {**found.confidences, "none": found.p_none}
+    assert max(chances, key=chances.__getitem__) == likeliest
+    assert sum(chances.values()) == pytest.approx(1)
+    ((state, questions),) = decider.calls
+    assert "make room for photos" in state
+    (question,) = questions.values()
+    assert isinstance(question, ChoiceQuestion)
+    assert sorted(question.options.values())[1:] == [
+        "create_folder. Make a new folder.",
+        "create_playlist. Make a new playlist.",
+    ]
+    await recall.recall("make room for photos", TOOLS)
+    assert len(decider.calls) == 1, "what hides nothing asks nobody"
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize(
+    "answer",
+    [ModelError("d", "busy", retryable=False), RuntimeError("gone"), LIES["even"]],
+    ids=["a model's", "any", "no distribution"],
+)
+async def test_a_decision_model_that_fails_leaves_what_recall_knows(answer: Any) -> None:
+    recall = ToolRecall(_Doubting(0.3), AGENT, top_k=5, decider=ScriptedDecider(answer, repeat=True))
+    found = await recall.search("make room for photos", TOOLS)
+    assert ([tool.name for tool in found], found.p_none) == (FOUND, 0.3)
+    assert [note.partition(":")[0] for note in found.notes] == ["the decision model was passed over"]
+
+
+async def test_a_cancelled_search_is_not_taken_for_a_failure() -> None:
+    recall = ToolRecall(_Doubting(0.3), AGENT, top_k=5, decider=ScriptedDecider("none", delay_s=60))
+    search = asyncio.create_task(recall.search("make room for photos", TOOLS))
+    await asyncio.sleep(1)
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+
+
+async def test_a_decision_model_that_is_slow_is_not_waited_for() -> None:
+    recall = ToolRecall(_Doubting(0.3), AGENT, top_k=5, decider=ScriptedDecider("none", delay_s=60))
+    found = await recall.search("make room for photos", TOOLS)
+    assert (found.p_none, "passed over" in found.notes[0]) == (0.3, True)
+
+
+async def test_a_decision_model_is_not_asked_of_what_the_request_names() -> None:
+    decider = ScriptedDecider("none")
+    found = await ToolRecall(_Doubting(0.3), AGENT, decider=decider).search(" or ".join(FOUND), TOOLS)
+    assert ([tool.name for tool in found], decider.calls) == (FOUND, [])
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize("most", [2, 3, 30])
+async def test_tools_that_a_decision_model_was_not_asked_about_keep_their_share(
+    filled: ProceduralMemory, most: int
+) -> None:
+    decider = ScriptedDecider("none", most_options=most)
+    before = await ToolRecall(filled, AGENT, top_k=6).search(SHARE, TOOLS)
+    found = await ToolRecall(filled, AGENT, top_k=6, decider=decider).search(SHARE, TOOLS)
+    (questions,) = (each for _, each in decider.calls)
+    (question,) = questions.values()
+    assert isinstance(question, ChoiceQuestion)
+    assert len(question.options) == min(most, 7)
+    assert found.p_none is not None
+    assert found.p_none + sum(found.confidences.values()) == pytest.approx(1)
+    order = sorted(before.confidences, key=before.confidences.__getitem__, reverse=True)
+    assert found.confidences[order[0]] < before.confidences[order[0]], "it said that none of those asked about fits"
+    rest = order[most - 1 :]
+    assert all(found.confidences[name] > before.confidences[name] for name in rest)
 
 
 @pytest.mark.spec("016.11")

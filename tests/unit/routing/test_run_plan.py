@@ -86,6 +86,46 @@ async def test_outputs_are_passed_on_as_what_they_are() -> None:
     assert result.steps[1].arguments == {"value": 7}
 
 
+STRING: dict[str, Any] = {"type": "string"}
+LIST: dict[str, Any] = {"type": "array", "items": {"type": "object", "properties": {"sku": STRING}}}
+ORDER: dict[str, Any] = {"type": "object", "properties": {"sku": STRING}, "additionalProperties": False}
+OWN: dict[str, Any] = {"type": "object", "properties": {"result": STRING}, "additionalProperties": False}
+WHOLE: list[Any] = [
+    pytest.param("A1", STRING, "a#/result", "A1", id="a text"),
+    pytest.param("A1", None, "a#/result", "A1", id="a text that no schema declares"),
+    pytest.param([{"sku": "L"}], LIST, "a#/result", [{"sku": "L"}], id="a list"),
+    pytest.param([{"sku": "L"}], LIST, "a#/result/0/sku", "L", id="a part of a list"),
+    pytest.param({"sku": "L"}, ORDER, "a#/result", {"sku": "L"}, id="an object"),
+    pytest.param({"sku": "L"}, ORDER, "a#/result/sku", "L", id="a field of an object"),
+    pytest.param('{"sku": "L"}', None, "a#/sku", "L", id="a field of an object in a text"),
+    pytest.param('[{"sku": "L"}]', None, "a#/result/0/sku", "L", id="a part of a list in a text"),
+    pytest.param('{"sku": "L"}', None, "a#/result", '{"sku": "L"}', id="a whole text"),
+    pytest.param('{"result": "own"}', None, "a#/result", "own", id="the field of that name in a text"),
+    pytest.param({"result": "own"}, OWN, "a#/result", "own", id="its own field of that name"),
+]
+
+
+@pytest.mark.spec("018.7")
+@pytest.mark.parametrize(("output", "declared", "pointer", "passed"), WHOLE)
+async def test_an_output_may_be_referred_to_by_the_name_that_models_are_told(
+    output: object, declared: dict[str, Any] | None, pointer: str, passed: object
+) -> None:
+    heard: list[object] = []
+
+    def hear(x: object) -> None:
+        heard.append(x)
+
+    gives, hears = Tool(name="gives", function=lambda: output, output_schema=declared), tool("hears", hear, "x")
+    result = await run_plan(plan(("a", "gives", {}), ("b", "hears", {"x": ref(pointer)})), [gives, hears])
+    assert (statuses(result), heard) == ({"a": "ok", "b": "ok"}, [passed])
+
+
+async def test_another_field_than_an_output_has_is_still_refused() -> None:
+    gives = Tool(name="gives", function=dict, output_schema=ORDER)
+    result = await run_plan(plan(("a", "gives", {}), ("b", "gives", {"x": ref("a#/result/code")})), [gives])
+    assert result.problems == ("b: a#/result/code: the output of gives has no 'code'; it has sku",)
+
+
 async def test_what_a_tool_returns_never_becomes_a_reference() -> None:
     result = await run_plan(
         plan(("a", "echo", {"value": 1}), ("b", "trick", {}), ("c", "echo", {"value": ref("b")})),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from jazz_select import FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.audit import is_audited
+from jazz_select.outcomes.log import RecallAnswer
 from jazz_select.ports import Reply
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
@@ -211,6 +213,46 @@ async def test_a_flow_that_models_differ_about_is_asked_until_they_agree(log: Ou
     assert asks.audit.suspected == ()
     alone = [await asks.select(f"money back at last {number}") for number in range(5)]
     assert Reason.CONFIDENT in {each.decision.reason for each in alone}
+
+
+class Held(OutcomeLog):
+    """A log that is read while `open` is set, and counts how often, and by how many at once."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open = threading.Event()
+        self.open.set()
+        self.reads = self.now = self.most_at_once = 0
+
+    def recall_answers(self, agent_id: str, *, last: int, least: float, among: int) -> tuple[RecallAnswer, ...]:
+        self.reads += 1
+        self.now += 1
+        self.most_at_once = max(self.most_at_once, self.now)
+        found = super().recall_answers(agent_id, last=last, least=least, among=among)
+        self.open.wait()
+        self.now -= 1
+        return found
+
+
+@pytest.mark.spec("016.4")
+async def test_those_who_measure_at_once_measure_together(log: OutcomeLog) -> None:
+    held, model = Held(log.path), ScriptedModel(*[says(CANCEL)] * 20)
+    asks = selector(Taught(), model, held)
+    await asks.measure()
+    held.open.clear()
+    selecting = asyncio.gather(*[asks.select(f"money back {number}") for number in range(10)])
+    while len(model.calls) < 20:
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    held.open.set()
+    await selecting
+    assert asks.audit is not None
+    assert asks.audit.whole.audited == 10, "the last measure has read every answer"
+    assert asks.audit.threshold("refund_order") > 0.9
+    assert held.most_at_once == 1
+    assert held.reads < 11
+    assert [each.kind for each in log.moves("a")] == ["raised"]
 
 
 @pytest.mark.spec("016.4")

@@ -1,11 +1,13 @@
 """Before something is destroyed, whoever sits at the client is asked; where nobody can be, it is not done."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from mcp import MCPError, types
 
+from jazz_select.errors import CannotDo
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.service.mcp.agent_server import AgentServer
 from tests.unit.service.mcp.desk import YES, Calls, Person, catalogue, data, own_tools, said, served
@@ -93,6 +95,27 @@ async def test_a_hook_decides_about_every_call_and_what_it_asks_for_is_asked(mod
     assert calls == CANCELLED
     assert "(orders above 100 EUR)" in person.questions[0]
     assert set(seen) == {"look_up_order", "cancel_order"}
+
+
+@AGES
+@pytest.mark.spec("018.8")
+async def test_nobody_is_asked_about_what_cannot_be_done(mode: str) -> None:
+    calls: Calls = []
+
+    def say_no(order: str) -> str:
+        raise CannotDo(f"Order {order} is shipped.")
+
+    person = Person("accept", YES)
+    tools = [replace(tool, confirm=say_no) if tool.name == "cancel_order" else tool for tool in own_tools(calls)]
+    async with (
+        catalogue(tools) as running,
+        served(AgentServer(running), mode=mode, elicitation_callback=person) as client,
+    ):
+        result = await client.call_tool("call_tool", CANCEL)
+    assert result.is_error
+    assert "cannot be done: Order 60112 is shipped." in said(result)
+    assert '"status":"refused"' in said(result)
+    assert (person.questions, calls) == ([], [])
 
 
 @pytest.mark.parametrize(("policy", "asked"), [("never", 0), ("destructive", 1), ("always", 2)])

@@ -1,0 +1,202 @@
+"""Read a message once: by rules where they suffice, else by one selection."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation_view import ConversationView
+from jazz_select.agent.reading.bare_answer import (
+    approval_heard,
+    bare_answer,
+    corrections,
+    is_correction,
+    is_value,
+    several_answers,
+    yes_not_taken,
+)
+from jazz_select.agent.reading.grounding import (
+    Grounded,
+)
+from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
+from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
+from jazz_select.agent.turn import TurnRequest, TurnWork
+from jazz_select.consent import Consent, asks_to_wait, read_consent
+from jazz_select.phrases import Asked
+from jazz_select.selector.asking import again, ends, named_in
+from jazz_select.text import describe_error
+from jazz_select.threads import run_within_budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageReader:
+    """Reads the messages of an agent; `selections` reads those that no rule can settle."""
+
+    selections: SelectionReader
+
+    async def read(self, state: TurnWork) -> Reading:
+        """Return what the message of a turn says."""
+        picked = picked_option(state.request, beside=state.stack.top is not state.stack.waiting)
+        notes: tuple[str, ...] = ()
+        no_yes = ""
+        if asks_to_wait(state.request.message) and (state.pending is not None or state.stack.waiting is not None):
+            return Reading(waits=True)
+        if state.pending is not None:
+            if (corrected := await self._corrected(state, state.pending)) is not None:
+                return corrected
+            decider = self.selections.running.decider
+            heard, why, notes = await approval_heard(decider, state.pending, state.request.message)
+            no_yes = "" if self.selections.able.reads else why  # else the reader may find the yes
+            # A refusal with more text may be a correction, which a model that reads it can tell.
+            if heard.answer == "yes" or (heard.answer == "no" and not (heard.rest and self.selections.able.reads)):
+                reading = Reading(answer=heard.answer, notes=notes)
+                return await self._with_rest(state, reading, heard.rest, answered=state.pending.flow)
+        reading = await self._by_rules(state, picked)
+        if reading is None:
+            reading = await self.selections.read(state, picked)
+        no_yes = reading.no_yes or no_yes
+        notes = (*notes, *([yes_not_taken(no_yes)] if no_yes else []))
+        return replace(reading, no_yes=no_yes, notes=(*notes, *reading.notes))
+
+    async def read_part(self, state: TurnWork) -> Reading:
+        """Return what a part of a message says, which the model at work on a flow handed back."""
+        return replace(await self.selections.read(state, ""), wanted=state.request.message)
+
+    # --- by rules ------------------------------------------------------------
+
+    async def _corrected(self, state: TurnWork, pending: PendingCall) -> Reading | None:
+        """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
+        top, message = state.stack.top, state.request.message
+        if top is None or top.name != pending.flow or top.is_final or not is_correction(message):
+            return None
+        answers = corrections(self.selections.inputs(state, top.name), top.answers, message)
+        return await self._with_values(top, answers) if answers else None
+
+    async def _by_rules(self, state: TurnWork, picked: PickedOption) -> Reading | None:
+        """Read a message that is a bare answer, agrees, cancels, or is for the model at work; None for any other."""
+        top, waiting = state.stack.top, state.stack.waiting
+        # The pending question comes last in the text, after the choice between flows, so it is answered first.
+        if waiting is not None:
+            reading = await self._answer_to(state, waiting)
+        elif top is not None and not picked:
+            reading = self._for_model(state, top)
+        else:
+            reading = None
+        if reading is not None:
+            return reading
+        if picked == "off":
+            return Reading(picked=picked)
+        is_asked = state.pending is not None or state.request.conversation.question is not None
+        at_work = top is not None and waiting is None
+        return (
+            Reading(for_model=True, is_first=True)
+            if self.selections.model is not None and at_work and not is_asked
+            else None
+        )
+
+    async def _answer_to(self, state: TurnWork, waiting: OpenFlow) -> Reading | None:
+        """Read the answer to the question of a waiting flow."""
+        if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
+            return reading
+        heard = self._consent(state, waiting)
+        if heard.answer == "neither":
+            return None
+        if proposed := _proposal(waiting):
+            if heard.answer == "no":
+                return Reading(proposal="no")
+            return await self._with_values(waiting, dict([proposed]))
+        if heard.answer == "yes" and (waiting.anew or set(waiting.asks) <= known_values(state, waiting).keys()):
+            return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
+        return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
+
+    async def _values_of(self, state: TurnWork, waiting: OpenFlow) -> Reading | None:
+        """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else."""
+        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        several = several_answers(lacking, waiting.choices, message)
+        if len(several) > 1:
+            return await self._several(waiting, several)
+        answers = bare_answer(lacking, message)
+        return await self._with_values(waiting, answers) if answers else None
+
+    def _for_model(self, state: TurnWork, top: OpenFlow) -> Reading | None:
+        """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
+        heard = self._consent(state, top)
+        if heard.answer == "no" and not heard.rest and not self.selections.able.answers:
+            return Reading(called_off=(top.name,))
+        asked = ConversationView.of(state, self.selections.running.titles.flow).asked
+        # The model that continues the flow asked this question, so it receives the answer.
+        answers = is_value(state.request.message) or (heard.answer != "neither" and "?" in asked)
+        return (
+            Reading(for_model=True, is_first=bool(heard.rest))
+            if self.selections.model is not None and answers
+            else None
+        )
+
+    def _consent(self, state: TurnWork, flow: OpenFlow) -> Consent:
+        return read_consent(
+            state.request.message, Asked(words=f"{flow.name} {self.selections.running.titles.flow(flow.name)}")
+        )
+
+    async def _with_values(self, waiting: OpenFlow, answers: Mapping[str, Any]) -> Reading:
+        said, notes = await self.selections.checked(waiting.name, Grounded(values=answers))
+        return Reading(said=said, notes=notes)
+
+    async def _several(self, waiting: OpenFlow, several: Sequence[Mapping[str, Any]]) -> Reading:
+        """Return the reading of an answer that names several objects: the flow is wished for with each."""
+        wishes: list[Wish] = []
+        notes: tuple[str, ...] = ()
+        for each in several:
+            said, more = await self.selections.checked(waiting.name, Grounded(values={**waiting.answers, **each}))
+            wishes.append(Wish(waiting.name, said))
+            notes += more
+        return Reading(said=new_in(wishes[0].said, waiting), wishes=tuple(wishes), notes=notes)
+
+    async def _with_rest(self, state: TurnWork, reading: Reading, rest: str, *, answered: str) -> Reading:
+        """Read the words beside a yes or a no: the flows that they ask for, if they surely do."""
+        if not rest:
+            return reading
+        after = state
+        if reading.answer == "no" and answered:
+            after = replace(state, stack=state.stack.without_top())
+        alone = replace(after, request=replace(state.request, message=rest), pending=None)
+        granted = state.pending if reading.answer == "yes" else None
+        try:
+            finding = self.selections.found(replace(alone, granted=granted), "", waits=False)
+            found = await run_within_budget(finding, what="recall")
+        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
+            problem = f"no flow could be looked for: {describe_error(error)}"
+            return replace(reading, rest=rest, notes=(*reading.notes, problem))
+        wishes, notes = await self.selections.wishes(alone, found)
+        reading = replace(reading, rest=rest, selection=found, notes=(*reading.notes, *notes), wanted=rest)
+        if not self.selections.is_decisive(found, rest):
+            return reading
+        wishes = without_answered(wishes, answered, state.stack.top)
+        writes = any(self.selections.running.gate.may_write(self.selections.running.flow(each.flow)) for each in wishes)
+        return reading if writes and self.selections.is_denied(found, rest) else replace(reading, wishes=wishes)
+
+
+def picked_option(request: TurnRequest, *, beside: bool = False) -> PickedOption:
+    """Read the answer to the last turn's question, if there was one, without a model.
+
+    If a flow is open `beside` it, a number in the message may be meant for that.
+    """
+    question, message = request.conversation.question, request.message
+    if question is None:
+        return ""
+    if ends(message, question.options):
+        return "off"
+    option = named_in(message, question.options)
+    if option:  # a flow may be called "Cancel"
+        return "one"
+    if option is None and not beside and again(question, message) is not None:
+        return "beyond"
+    if read_consent(message) == ("no", ""):
+        return "off"
+    return "" if option is None else "none"
+
+
+def _proposal(waiting: OpenFlow) -> tuple[str, Any] | None:
+    """Return the input and the single value that the user was asked to confirm."""
+    first = next(iter(waiting.asks), "")
+    meant = waiting.choices.get(first, ())
+    return (first, meant[0]) if len(meant) == 1 else None

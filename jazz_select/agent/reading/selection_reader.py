@@ -1,0 +1,528 @@
+"""Read a message by one selection: what recall found of it, or what a chat model read in it, with its values."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from jazz_select.agent.answer import shown_value
+from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation_view import ConversationView
+from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.reading.bare_answer import (
+    agreed_offer,
+    corrections,
+    flags_heard,
+    plain_answer,
+    thing_named,
+)
+from jazz_select.agent.reading.grounding import (
+    NOT_TAKEN,
+    NOTHING_SAID,
+    Grounded,
+    Wanted,
+    each_object,
+    ground,
+    is_choice,
+    is_named,
+    normalized,
+    shown_inputs,
+)
+from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
+from jazz_select.agent.turn import TurnRequest, TurnWork
+from jazz_select.chat.client import ChatClient
+from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
+from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import storable_text
+from jazz_select.ports import has_capability
+from jazz_select.selector.prompt import WITHIN, Situation, candidate_of
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.stage import is_likely
+from jazz_select.stages import UserQuestion, is_none_suspected
+from jazz_select.text import describe_error, in_words
+from jazz_select.texts import say
+from jazz_select.threads import in_thread, run_within_budget
+from jazz_select.values import Decision, Reason, flow_id
+from jazz_select.words import stems
+
+_AT_ONCE: Final = 4_000
+"""The longest text, in characters, in which values are looked for on the event loop."""
+_NEAR: Final = 0.36
+"""The lowest similarity at which a flow counts as sure in a catalogue too small for calibrated probabilities."""
+_REPEATED: Final = 0.7
+"""The similarity from which a message only repeats the request for a flow."""
+_DECIDED: Final = (Reason.CONFIDENT, Reason.EXAMPLE)
+"""Reasons for which recall itself decided."""
+_STANDS: Final = (Reason.LLM, Reason.USER)
+"""Reasons for which a choice reflects what the message means."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionReader:
+    """Reads messages that no rule could settle.
+
+    Attributes:
+        running: The flows, their inputs and the selector.
+        model: The agent's model. It reads messages if the selector has no model.
+        speaks: Its role in the prompt.
+    """
+
+    running: TurnFlows
+    model: ChatClient | None
+    speaks: str
+
+    @cached_property
+    def able(self) -> Able:
+        """What the agent can do with a message."""
+        has_model = self.running.selector.has_model or self.model is not None
+        reads = has_model and has_capability(self.running.selector, "situation")
+        return Able(reads=reads, answers=self.model is not None)
+
+    async def read(self, state: TurnWork, picked: PickedOption) -> Reading:
+        """Read a message that no rule could settle, by a selection."""
+        try:
+            found = await run_within_budget(self.found(state, picked), what="recall")
+        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
+            own = error if isinstance(error, JazzSelectError) else None
+            return Reading(
+                source="recall",
+                picked=picked,
+                error=own,
+                problem=f"no flow could be looked for: {describe_error(error)}",
+            )
+        wishes, notes = await self.wishes(state, found)
+        reading = Reading(source="recall", picked=picked, wishes=wishes, selection=found, notes=notes)
+        if found.decision.raw_reply is not None and found.decision.reason in {Reason.LLM, Reason.NONE}:
+            return await self._as_read(state, reading, found.decision)
+        return await self._as_recalled(state, reading, found)
+
+    async def _as_read(self, state: TurnWork, reading: Reading, decision: Decision) -> Reading:
+        """Complete the reading of a chat model."""
+        names = {flow_id(each.name): each.name for each in state.stack.flows}
+        off = tuple(names[each] for each in decision.called_off if each in names)
+        reading = replace(reading, source="model", called_off=off)
+        if state.pending is not None and decision.confirmed:
+            answer, no_yes = _confirmed(state.pending, decision, state.request.message, off)
+            reading = replace(reading, answer=answer, no_yes=no_yes)
+        if reading.answer == "yes" and state.pending is not None:
+            return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.stack.top))
+        waiting = next((each for each in reversed(state.stack.flows) if each.name not in off), None)
+        if waiting is None or state.stack.waiting is None:
+            return reading
+        by_value = not (reading.wishes or off or reading.answer)
+        key = flow_id(waiting.name)
+        says = bool(decision.values.get(key) or decision.unclear.get(key))
+        if waiting.name in reading.names or (by_value and says):
+            return await self._with_heard(state, reading, waiting, chosen=True)
+        return reading
+
+    async def _as_recalled(self, state: TurnWork, reading: Reading, found: FlowSelectionResult) -> Reading:
+        """Complete a reading without a chat model: recall, a decision model, or the user's own choice."""
+        waiting, asked, message = state.stack.waiting, state.request.conversation.question, state.request.message
+        question = found.decision.question
+        if question is not None:
+            top = state.stack.top
+            reading = replace(
+                reading,
+                question=question,
+                not_asked=_why_not_asked(state.request, question),
+                is_elsewhere=top is not None and _is_elsewhere(found, question, top),
+            )
+            return reading if waiting is None else await self._with_heard(state, reading, waiting, chosen=False)
+        if asked is not None and found.decision.reason is Reason.USER:
+            reading = replace(reading, wanted=asked.request)
+        is_sure = self.is_decisive(found, message)
+        reading = replace(reading, is_sure=is_sure)
+        if waiting is not None and (not is_sure or found.names == [waiting.name]):
+            reading = await self._with_heard(state, reading, waiting, chosen=is_sure)
+            understood = self.able.reads or reading.picked or reading.says_values or is_courtesy(message)
+            return replace(reading, is_understood=bool(understood))
+        return await self._with_begun(state, reading, found) if is_sure else reading
+
+    async def _with_begun(self, state: TurnWork, reading: Reading, found: FlowSelectionResult) -> Reading:
+        """Complete the reading of wishes that recall is sure of.
+
+        Recall finds the topic of a message, but not whether it is denied, supposed or only reported. So a flow that may
+        change something is held for a yes if no model read the message. Where no call needs a yes, only a denial is
+        asked about.
+        """
+        message = state.request.message
+        writes = any(self.running.gate.may_write(self.running.flow(each)) for each in found.names)
+        asks = writes and (self.running.approval.asks_to_begin or self.is_denied(found, message))
+        if not self.able.reads:
+            reading = await self._with_things(state, reading)
+        if asks and not _was_read(found, message):
+            return replace(reading, is_held=True)
+        return await self._read_for(state, reading, reading.names)
+
+    async def _with_things(self, state: TurnWork, reading: Reading) -> Reading:
+        """Fill the input of a flow whose example has the form of the single identifier in the message."""
+        wishes: list[Wish] = []
+        for each in reading.wishes:
+            wanted = self.inputs(state, each.flow)
+            like = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
+            found = await self.running.checked(each.flow, thing_named(wanted, like, state.request.message))
+            said = Grounded(values=found.values, wrong=found.wrong, refusal=found.refusal)
+            wishes.append(Wish(each.flow, said))
+        return replace(reading, wishes=tuple(wishes))
+
+    def is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
+        """Whether a selection is certain enough to begin its flows."""
+        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found))
+
+    def is_denied(self, found: FlowSelectionResult, message: str) -> bool:
+        """Whether a message that no model read may say that the selected flows are not to be begun."""
+        if _was_read(found, message):
+            return False
+        return any(is_denied(message, (each.name, each.title, *each.aliases)) for each in found.chosen_flows)
+
+    async def found(self, state: TurnWork, picked: PickedOption, *, waits: bool = True) -> FlowSelectionResult:
+        """Select by the message alone if that is enough or required, else with the earlier turns.
+
+        A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
+        every "thanks" that follows, so such a result does not count if the flow ran in them, or if it is manual and the
+        user was told so. If the last turn asked which flow is meant, an answer decides; any other message is read with
+        the earlier request.
+        """
+        request = state.request
+        message, context, episodes = request.message, request.context, request.conversation.episodes
+        asked = request.conversation.question
+        select = self.running.selector.select
+        if picked:
+            return await select(message, context=context, asked=asked)
+        if self.able.reads:
+            situation = self._situation(state, message)
+            return await select(message, episode_summaries=episodes, context=context, situation=situation, asked=asked)
+        within = WITHIN if has_capability(self.running.selector, "situation") else None
+        own = await select(message, context=context, situation=within)
+        if not episodes and asked is None:
+            return own
+        is_answer = waits and state.stack.waiting is not None and asked is None
+        if is_answer or self.is_decisive(own, message):
+            return own
+        found = await select(message, episode_summaries=episodes, context=context, situation=within, asked=asked)
+        if own.decision.question is not None and not self.is_decisive(found, message):
+            return own
+        ran = {name: self.running.flow(name) for name in _ran_in(episodes)}
+        over = {*request.conversation.done, *(name for name, flow in ran.items() if flow is not None and flow.manual)}
+        return own if set(found.names) & over else found
+
+    # --- values --------------------------------------------------------------
+
+    async def wishes(self, state: TurnWork, found: FlowSelectionResult) -> tuple[tuple[Wish, ...], tuple[str, ...]]:
+        """Return the chosen flows, each as often as a model read different objects for it, and notes."""
+        wishes: list[Wish] = []
+        notes: list[str] = []
+        for name in found.names:
+            grounded = await self._grounded(state, name, found.decision, notes)
+            wishes.extend(Wish(name, said) for said in grounded)
+        return tuple(wishes), tuple(notes)
+
+    async def _grounded(self, state: TurnWork, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
+        """Return what a model read for the inputs of a flow, as far as the user said it, once for each object."""
+        flow_key = flow_id(name)
+        wanted = self.inputs(state, name)
+        unclear = decision.unclear.get(flow_key, {})
+        objects = [
+            one
+            for values in (decision.values.get(flow_key, {}), *decision.repeated.get(flow_key, ()))
+            for one in each_object(values, wanted)
+        ]
+        if not unclear and not any(objects):
+            return [NOTHING_SAID]
+        # What the agent proposed is no word of the user's: only a plain yes takes it over, or the user's own statement.
+        # Of several choices, each was said by the user.
+        several = [values for each in state.stack.flows for values in each.choices.values()]
+        offered = [values[0] for values in several if len(values) == 1]
+        view = ConversationView.of(state, self.running.titles.flow)
+        heard = (*view.heard, *agreed_offer(view.asked, state.request.message))
+        said: list[Grounded] = []
+        for values in objects:
+            # Looking for many values in a long message would block the event loop for too long.
+            if sum(map(len, heard)) > _AT_ONCE:
+                found = await in_thread(ground, values, unclear, wanted, heard, offered)
+            else:
+                found = ground(values, unclear, wanted, heard, offered)
+            found = found._replace(wrong=_not_chosen(found, values, wanted, state))
+            checked, more = await self.checked(name, found)
+            notes += [note for note in more if note not in notes]
+            refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
+            notes += [note for note in refused if note not in notes]
+            if checked not in said:
+                said.append(checked)
+        return said
+
+    async def _with_heard(self, state: TurnWork, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
+        """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
+        reading, own = await self._objects_for(state, reading, waiting)
+        asked = ConversationView.of(state, self.running.titles.flow).asked
+        wanted = self.running.wanted(waiting)
+        flags, notes = await flags_heard(
+            self.running.decider, wanted, waiting.asks, asked=asked, message=state.request.message
+        )
+        reading = replace(reading, notes=(*reading.notes, *notes))
+        said = own[0]._replace(
+            values={**own[0].values, **flags},
+            unclear={each: several for each, several in own[0].unclear.items() if each not in flags},
+        )
+        said = new_in(said, waiting, state.request.message)
+        if self.model is None and not (said.values or said.taken_back or said.wrong or said.unclear):
+            plain = self._plainly_said(state, waiting, reading, chosen=chosen)
+            said, notes = await self.checked(waiting.name, said._replace(values=plain))
+            reading = replace(reading, notes=(*reading.notes, *notes))
+        if len(own) > 1 and waiting.name not in reading.names:
+            repeated = tuple(Wish(waiting.name, each) for each in own)
+            reading = replace(reading, wishes=(*repeated, *reading.wishes))
+        return replace(reading, said=said)
+
+    async def _objects_for(
+        self, state: TurnWork, reading: Reading, waiting: OpenFlow
+    ) -> tuple[Reading, list[Grounded]]:
+        """Return what a model read for a waiting flow, once for each object; it is asked if none has read it yet."""
+        own = [each.said for each in reading.wishes if each.flow == waiting.name]
+        if not own and reading.selection is not None:
+            notes: list[str] = []
+            own = await self._grounded(state, waiting.name, reading.selection.decision, notes)
+            reading = replace(reading, notes=(*reading.notes, *notes))
+        if own and own[0] != NOTHING_SAID:
+            return reading, own
+        read = await self._read_for(state, replace(reading, wishes=(Wish(waiting.name),)), [waiting.name])
+        return replace(reading, notes=read.notes), [each.said for each in read.wishes]
+
+    def _plainly_said(self, state: TurnWork, waiting: OpenFlow, reading: Reading, *, chosen: bool) -> Mapping[str, Any]:
+        """Return the values that rules find in a message: corrections, or the answer to the question."""
+        message, lacking, found = state.request.message, self.lacking(state, waiting), reading.selection
+        corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message)
+        if corrected:
+            return corrected
+        declared = next((each.declared for each in lacking.values()), None)
+        if declared is not None and declared.question:
+            is_repeated = is_named(self.running.titles.find(waiting.name), message)
+            is_repeated = is_repeated or _nearness(found, waiting) >= _REPEATED
+            return {} if is_repeated else plain_answer(lacking, message)
+        return {} if chosen or _names_a_flow(found, message) else plain_answer(lacking, message)
+
+    async def _read_for(self, state: TurnWork, reading: Reading, names: Sequence[str]) -> Reading:
+        """Have a model read the inputs of these flows, if no model has read the message yet and they take any."""
+        found = reading.selection
+        message = reading.wanted or state.request.message
+        flows = [flow for each in names if (flow := self.running.flow(each)) is not None]
+        is_open = {each.name for each in state.stack.flows}
+        takes = [each for each in flows if each.name in is_open or self._lacks(each, message, state)]
+        was_asked = found is not None and (found.decision.attempts or found.decision.error)
+        if was_asked or not takes or not (self.model is not None or self.running.selector.has_model):
+            return reading
+        situation = self._situation(state, message)
+        if situation is None:
+            return reading
+        given = [candidate_of(each).as_metadata() for each in takes]
+        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
+        selector = self.running.selector
+        of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
+        selecting = of_one.select(state.request.message, given, situation=situation)
+        read = await run_within_budget(selecting, what="its inputs")
+        notes: list[str] = []
+        wishes: list[Wish] = []
+        for each in reading.wishes:
+            said = await self._grounded(state, each.flow, read.decision, notes) if each.flow in names else [each.said]
+            wishes += [Wish(each.flow, each.said if one == NOTHING_SAID else one) for one in said]
+        return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
+
+    def lacking(self, state: TurnWork, waiting: OpenFlow) -> dict[str, Wanted]:
+        """Return the inputs that a waiting flow asks for and does not have, in the order of asking."""
+        known = known_values(state, waiting)
+        return {name: each for name, each in self.running.wanted(waiting).items() if name not in known}
+
+    def inputs(self, state: TurnWork, name: str) -> dict[str, Wanted]:
+        """Return the inputs that the user may give for a flow, in this state of the conversation."""
+        waiting = next((each for each in state.stack.flows if each.name == name and each.status != "queued"), None)
+        return self.running.inputs(name, state.request.context, waiting, state.request.conversation.called)
+
+    def _lacks(self, flow: BaseFlow, message: str, state: TurnWork) -> bool:
+        """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
+        return self.running.lacks(flow, state.request.context, optional=not is_named(flow, message))
+
+    def _situation(self, state: TurnWork, message: str) -> Situation | None:
+        if self.model is None and not self.able.reads:
+            return None
+        view = ConversationView.of(state, self.running.titles.flow, agreed=state.granted is not None)
+
+        def inputs(flow_id: str) -> tuple[str, ...]:
+            flow = self.running.selector.flow_registry.get(flow_id)
+            return () if flow is None else shown_inputs(self.inputs(state, flow.name))
+
+        begins = self._begins(state, message)
+        return replace(view.situation(), begins=begins, inputs=inputs, reader=self.model, speaks=self.speaks)
+
+    def _begins(self, state: TurnWork, message: str) -> Callable[[str, bool], bool]:
+        """Return the rule for which flows may begin if no chat model has read the message."""
+
+        def begins(flow_id: str, likely: bool) -> bool:  # noqa: FBT001 - as the selector calls it
+            flow = self.running.selector.flow_registry.get(flow_id)
+            if flow is None or self._lacks(flow, message, state):
+                return False
+            if is_named(flow, message):
+                return True
+            return likely and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
+
+        return begins
+
+    async def checked(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
+        """Apply the author's checks to the values."""
+        found = await self.running.checked(name, said.values)
+        wrong = {**said.wrong, **found.wrong}
+        checked = said._replace(values=found.values, wrong=wrong, refusal=found.refusal)
+        return checked, tuple(found.notes.values())
+
+
+def is_sure(result: FlowSelectionResult) -> bool:
+    """Whether a stage was sure of the first selected flow, or recall finds it likely.
+
+    Without a chat model, recall returns the nearest flow for any message, even "yes" or "thanks". If the catalogue is
+    too small for calibrated probabilities, a flow is likely only if it is the single nearest one and lies near the
+    request.
+    """
+    decision, first = result.decision, result.chosen_flows[0]
+    by_decider = any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
+    if by_decider or decision.reason in _DECIDED:
+        return True
+    confidence = next((each.confidence for each in decision.candidates if each.flow_id == first.id), None)
+    if confidence is not None:
+        return is_likely(confidence, decision.p_none)
+    near = [each.scores.get("dense", 0.0) for each in decision.candidates]
+    return near[0] >= _NEAR and near[0] == max(near)
+
+
+def without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None) -> tuple[Wish, ...]:
+    """Return the wishes without the flow that was answered, unless it is wanted for another object.
+
+    "yes, and 20 to Kim" asks for the same flow again; "yes, go on with the transfer" does not.
+    """
+    own = top if top is not None and top.name == answered else None
+    return tuple(
+        each
+        for each in wishes
+        if each.flow != answered or (each.said.values and (own is None or new_in(each.said, own).values))
+    )
+
+
+def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
+    """Return what is new to a waiting flow of what was said of its inputs.
+
+    Several values for an input that is known are new only if the `message` itself has one of them.
+    """
+    folded = message.casefold()
+    values = {
+        name: value
+        for name, value in said.values.items()
+        if waiting.answers.get(name) != value and (name in waiting.asks or not _is_found(waiting, name, value))
+    }
+    unclear = {
+        name: several
+        for name, several in said.unclear.items()
+        if name not in waiting.answers or any(str(each).casefold() in folded for each in several)
+    }
+    back = tuple(name for name in said.taken_back if name in waiting.answers)
+    return said._replace(values=values, unclear=unclear, taken_back=back, refused={})
+
+
+def known_values(state: TurnWork, waiting: OpenFlow) -> dict[str, Any]:
+    """Return the values that a waiting flow has: its answers, and the caller's context."""
+    return {**waiting.answers, **state.request.context}
+
+
+def _confirmed(
+    pending: PendingCall, decision: Decision, message: str, off: Sequence[str]
+) -> tuple[Literal["yes", "no", "unclear"], str]:
+    """Return what a model read of the answer to the call that waits, and why a yes does not count.
+
+    The answer is "unclear" for a yes that does not count, and for a refusal that only asks for time.
+    """
+    quote = decision.quote
+    quote = decision.quote
+    if decision.confirmed == "no":
+        return ("unclear" if asks_to_wait(quote) else "no"), ""
+    if not quote:
+        return "unclear", "the reader quotes no words for it"
+    counts = pending.answer_in(message, quote=quote).answer == "yes"
+    why = "" if counts else pending.why_not_in(message, quote=quote)
+    return ("yes" if counts and pending.flow not in off else "unclear"), why
+
+
+def _not_chosen(
+    found: Grounded, values: Mapping[str, Any], wanted: Mapping[str, Wanted], state: TurnWork
+) -> dict[str, str]:
+    """Return what to tell the user of values that are none of the choices of an input that was asked for.
+
+    So the question comes again at once, and no model is asked what to say to that.
+    """
+    waiting, message = state.stack.waiting, normalized(state.request.message)
+    asks = () if waiting is None else waiting.asks
+    return {
+        name: say("wrong_value", value=shown_value(values[name]), input=in_words(name))
+        for name, why in found.refused.items()
+        if why == NOT_TAKEN and name in asks and is_choice(wanted[name]) and normalized(str(values[name])) in message
+    }
+
+
+def _never(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the selector calls it
+    """Refuse every flow: a model must read the message."""
+    return False
+
+
+def _was_read(found: FlowSelectionResult, message: str) -> bool:
+    """Whether the meaning is certain: a chat model read the message, or the user chose or named a flow."""
+    return found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message)
+
+
+def _ran_in(episodes: Sequence[str]) -> set[str]:
+    return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
+
+
+def _is_found(active: OpenFlow, name: str, value: object) -> bool:
+    """Whether the facts of a flow already hold this value, by name or within a text, so that it corrects nothing."""
+    facts = {each: fact for part in active.parts.values() for each, fact in part.own.items()}
+    if name in facts:
+        return facts[name] == value
+    found = set(stems(" ".join(fact for fact in facts.values() if isinstance(fact, str))))
+    wanted = stems(storable_text(value))
+    return bool(wanted) and found.issuperset(wanted)
+
+
+def _nearness(found: FlowSelectionResult | None, active: OpenFlow) -> float:
+    candidates = found.decision.candidates if found is not None else ()
+    return next((each.scores.get("dense", 0.0) for each in candidates if each.flow_name == active.name), 0.0)
+
+
+def _names_a_flow(found: FlowSelectionResult | None, message: str) -> bool:
+    candidates = found.candidates if found is not None else ()
+    said = set(stems(message))
+    return any(said & set(stems(str(each.get("flow_name", "")))) for each in candidates)
+
+
+def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
+    """Return why a selector's question must not be asked, or "".
+
+    The same question is not asked in two successive turns, except for one repeat after a number that no option has.
+    """
+    before = request.conversation.question
+    names = [each.flow_name for each in question.options]
+    is_repeated = question.again and before is not None and not before.again
+    if before is not None and not is_repeated and {each.flow_name for each in before.options} == {*names}:
+        return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
+    return "it is thanks or a greeting" if is_courtesy(request.message) else ""
+
+
+def _is_elsewhere(found: FlowSelectionResult, question: UserQuestion, active: OpenFlow) -> bool:
+    """Whether a message is about other flows than the active one; else it goes to the active flow.
+
+    Recall must know of no reason to suspect that no flow is meant. A number that no option has is about the question if
+    the active flow waits, because its inputs did not accept the number.
+    """
+    if question.again and active.status != "active":
+        return True
+    p_none = found.decision.p_none
+    is_for_a_flow = p_none is not None and not is_none_suspected(p_none)
+    return is_for_a_flow and active.name not in {each.flow_name for each in question.options}

@@ -1,0 +1,446 @@
+"""The table of phrases (`phrases.toml`), the language that words tell, and what a question shows, however spelt."""
+
+import re
+import tomllib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, cast
+
+from jazz_select.text import nfkc
+from jazz_select.words import stem, stems
+
+LONGEST_READ: Final = 4_000
+"""The most characters of a message that are read; Unicode folding may turn one into eighteen."""
+POINT: Final = "\ue001"
+"""Placeholder for a point inside a number or a name."""
+KINDS: Final = (
+    *("waits", "courtesy", "no", "yes", "beside", "harmless", "unneeded", "heard", "asides", "signs", "reports"),
+    *("stops", "scope", "times", "denies", "points", "subjects", "names", "between", "adds", "fills", "inquires"),
+)
+"""The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
+_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money"})
+"""Kinds whose rows hold words of any language, which tell none."""
+_ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
+"""A point inside a number or a name does not end a sentence."""
+_GROUPED: Final = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?!\w)")
+"""A number whose thousands are parted by blanks."""
+_TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+"""Skin tones and variation selectors of emoji."""
+_APOSTROPHES: Final = re.compile(r"(?<=\w)[\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07](?=\w)|\u2019")
+"""What is typed for an apostrophe inside a word; some of them would be folded into a space and an accent."""
+_SPLIT: Final = re.compile(
+    r"\b(do|does|did|is|are|was|wo|would|should|could|ca|must|has|have|had)(?:n[ \u0300\u0301]+t| n't)\b", re.IGNORECASE
+)
+"""A negation whose apostrophe became a space, or an accent over one: "don t"."""
+WORD: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?¡¿…。、！؟]")
+_APART: Final = r"\s()\[\]\"\u3040-\u30ff\u4e00-\u9fff"
+FIGURE: Final = re.compile(rf"[^,{_APART}]*[\d@](?:[^{_APART}]*[^,.;:!?{_APART}])?")
+"""A word with a digit or an @: a number, an amount, an identifier or an address."""
+TOKEN: Final = re.compile(f"{FIGURE.pattern}|{WORD.pattern}")
+UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
+"""A character of a script without spaces, or a picture."""
+_SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
+
+
+@cache
+def _languages() -> Mapping[str, Mapping[str, list[str]]]:
+    return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+
+
+@cache
+def phrases() -> Mapping[str, frozenset[str]]:
+    """Return the phrases of all languages by kind, as `phrases.toml` explains them."""
+    every = [*_languages().values()]
+    return {kind: frozenset(folded(phrase) for each in every for phrase in each[kind]) for kind in every[0]}
+
+
+@cache
+def phrases_in(language: str, kind: str) -> frozenset[str]:
+    """Return the phrases of a kind in a language, or in all if it is unknown."""
+    known = _languages().get(language)
+    return phrases()[kind] if known is None else frozenset(map(folded, known[kind]))
+
+
+@cache
+def kinds_in(language: str) -> Mapping[str, str]:
+    """Return the kind of each phrase. What a phrase is in this language counts before what it is in others."""
+    found: dict[str, str] = {}
+    for known in (language, "") if language in _languages() else ("",):
+        for kind in KINDS:
+            for phrase in phrases_in(known, kind):
+                found.setdefault(" ".join(TOKEN.findall(phrase)), kind)
+    return found
+
+
+@cache
+def beginnings_in(language: str) -> frozenset[str]:
+    """Return the first words of phrases of several words."""
+    return frozenset(phrase.partition(" ")[0] for phrase in kinds_in(language) if " " in phrase)
+
+
+@cache
+def _words_by_language() -> Mapping[str, frozenset[str]]:
+    words: dict[str, set[str]] = {}
+    for language, kinds in _languages().items():
+        own = words.setdefault(language, set())
+        for kind, listed in kinds.items():
+            if kind not in _OF_ALL_LANGUAGES:
+                own.update(word for phrase in listed for word in WORD.findall(phrase))
+    count = Counter(word for each in words.values() for word in each)
+    return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
+
+
+def language_of(message: str) -> str:
+    """Return the language of a message, such as "de", if the table has it; empty if its words do not tell.
+
+    A script used by one language of the table tells it at once.
+    """
+    text = folded(message[:LONGEST_READ])
+    for language, letters in _SCRIPTS.items():
+        if letters.search(text):
+            return language
+    said = WORD.findall(text)
+    counts = {language: sum(word in words for word in said) for language, words in _words_by_language().items()}
+    first, second = sorted(counts.values(), reverse=True)[:2]
+    return max(counts, key=counts.__getitem__) if first > second else ""
+
+
+def plain(message: str) -> str:
+    """Remove invisible characters, keeping the user's letters; points inside numbers and names become `POINT`."""
+    seen = "".join(each for each in message if unicodedata.category(each) != "Cf")
+    text = _TONES.sub("", nfkc(_APOSTROPHES.sub("'", seen))).strip()
+    return _ABBREVIATED.sub(POINT, text)
+
+
+def folded(message: str) -> str:
+    """Return `plain` without capitals."""
+    return plain(message).casefold()
+
+
+def with_whole_words(text: str) -> str:
+    """Return a plain text with its numbers and negations each in one word."""
+    joined = _GROUPED.sub(lambda found: found.group().replace(" ", ""), text)
+    return _SPLIT.sub(r"\1n't", joined)
+
+
+def has_any(text: str, listed: Iterable[str]) -> bool:
+    """Whether a text contains one of these phrases; in scripts without spaces, anywhere."""
+    said = f" {' '.join(WORD.findall(text))} "
+    return any(f" {each} " in said or (UNPARTED.search(each) is not None and each in text) for each in listed)
+
+
+_SPELT: Final = tomllib.loads(Path(__file__).with_name("spelt.toml").read_text("utf-8"))
+
+
+def _spelt(kind: str) -> list[str]:
+    """Return the words of a kind in all languages, as `spelt.toml` explains them, in order."""
+    return [word for table in _SPELT.values() for row in table[kind] for word in nfkc(row).casefold().split()]
+
+
+_VALUES: Final = (*range(21), *range(30, 100, 10))
+_NUMBERS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(_spelt("numbers"))}
+_ORDINALS: Final = {word: place % 10 + 1 for place, word in enumerate(_spelt("ordinals"))}
+_MANY: Final = {**dict.fromkeys(_spelt("hundred"), 100), **dict.fromkeys(_spelt("thousand"), 1_000)}
+_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_spelt("months"))}
+_WEEKDAYS: Final = {word: place % 7 for place, word in enumerate(_spelt("weekdays"))}
+_MEANING_ELSE: Final = frozenset(_spelt("also"))
+_HOURS: Final = frozenset({"pm", "uhr"})
+"""Marks of a time of the day that mean nothing else."""
+_CLOCK: Final = re.compile(
+    r"(?<![\w:])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?\s*(?P<half>am|pm|a\.m\.?|p\.m\.?|uhr)(?!\w)"
+    r"|(?<![\w:])(?P<whole>\d{1,2}):(?P<part>\d\d)"
+)
+_DAY: Final = re.compile(r"(?<!\w)\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\w)|(?<!\w)\d{1,2}/\d{1,2}(?!\w)")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_DIGITS: Final = re.compile(r"\d+")
+_AMOUNT: Final = re.compile(
+    r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
+)
+_EDGES: Final = ".,;:!?#"
+_RUN: Final = re.compile("[\u4e00-\u9fff]+|[\u30a0-\u30ff]+")
+"""A word in a script without spaces."""
+_CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
+_SHORTEST_ENDING: Final = 4
+"""The least digits or letters by which the end of a number or a word names it: "the card ending in 4242"."""
+_SHORTEST_FORM: Final = 5
+"""The least letters by which two forms of a Russian word are told to be of one."""
+_PRONOUNS: Final = ("lo", "la", "le", "los", "las", "les")
+"""What Spanish and Italian verbs end with."""
+_HALF_A_DAY: Final = 12
+_GROUP: Final = 3
+"""The digits of a group of thousands."""
+_REFUSING: Final = frozenset({"no", "denies", "stops", "waits", "scope", "times"})
+_OF_ANY_SENTENCE: Final = frozenset(
+    {"names", "fills", "between", "points", "adds", "inquires", "courtesy", "asides", "yes"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The question that a message may answer.
+
+    Attributes:
+        words: The words of the question that an answer may repeat: the tool's name, title and effect.
+        arguments: The call's arguments, as shown.
+    """
+
+    words: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a question shows.
+
+    Attributes:
+        words: Its words, and those that say the same.
+        runs: Its words in scripts without spaces, the longest first.
+        figures: Its words with a digit or an @.
+        numbers: Its numbers.
+        days: Its dates.
+        times: Its times of the day, such as "18:00".
+        money: Its currencies.
+    """
+
+    words: frozenset[str]
+    runs: tuple[str, ...]
+    figures: frozenset[str]
+    numbers: frozenset[Decimal]
+    days: frozenset[date]
+    times: frozenset[str]
+    money: frozenset[str]
+
+    @classmethod
+    def by(cls, asked: Asked) -> "Shown":
+        """Return what a question shows."""
+        given = " ".join(_texts(asked.arguments))
+        text = nfkc(f"{asked.words} {given}").casefold()
+        words = _words(asked.words, but=frozenset({"denies"}) | _OF_ANY_SENTENCE)
+        # A value may be a "no" or a "stop": a refusal is then no repetition of it.
+        words |= _words(given, but=_REFUSING | _OF_ANY_SENTENCE)
+        words = words.union(*(_alike().get(each, ()) for each in words))
+        figures = frozenset(FIGURE.findall(text))
+        figures |= {part.strip(_EDGES) for each in figures for part in (each, *each.split("/"))}
+        days = frozenset(day for each in _ISO.findall(text) if (day := _day(each)) is not None)
+        numbers = {number for each in figures if (number := _number(each)) is not None}
+        numbers |= {Decimal(part) for each in days for part in (each.day, each.year)}
+        known = kinds_in("")
+        runs = {run for each in (text, *words) for run in _RUN.findall(each) if known.get(run, "no") == "no"}
+        return cls(
+            words=frozenset(words),
+            runs=tuple(sorted(runs, key=len, reverse=True)),
+            figures=figures,
+            numbers=frozenset(numbers),
+            days=days,
+            times=frozenset(map(_time, _CLOCK.finditer(text))),
+            money=frozenset(_currencies()[each] for each in _moneys(text)),
+        )
+
+    def has(self, word: str) -> bool:
+        """Whether a word is one of the question's, or a form or the end of one."""
+        if not self.words:
+            return False
+        if not self.words.isdisjoint((word, stem(word), _without_pronoun(word))):
+            return True
+        if _CYRILLIC.match(word):
+            begins = word[:_SHORTEST_FORM]
+            return len(word) >= _SHORTEST_FORM and any(each.startswith(begins) for each in self.words)
+        is_part = len(word) >= _SHORTEST_ENDING and word not in kinds_in("")
+        return is_part and any(each.endswith(word) for each in self.words)
+
+    def other(self, text: str, *, spelt: bool) -> str:
+        """Return the first number, date, time or currency in a text that the question does not show, or "".
+
+        Args:
+            text: The text.
+            spelt: Whether numbers, months and weekdays in words count.
+        """
+        text = text.replace(POINT, ".")
+        other = self._other(text.casefold(), spelt=spelt)
+        written = re.search(re.escape(other), text, re.IGNORECASE)
+        return written.group() if written else other
+
+    def _other(self, text: str, *, spelt: bool) -> str:
+        for found in _CLOCK.finditer(text):
+            if _time(found) not in self.times:
+                return found.group()
+        text = _CLOCK.sub(" ", text)
+        for found in _DAY.finditer(text):
+            if not self._has_day(found.group()):
+                return found.group()
+        text = _DAY.sub(" ", text)
+        for figure in FIGURE.findall(text):
+            if not self._has_figure(figure):
+                return figure
+        for written in _moneys(text):
+            if self.money and _currencies()[written] not in self.money:
+                return written
+        return self._other_word(WORD.findall(text)) if spelt else ""
+
+    def _has_day(self, written: str) -> bool:
+        parts = {int(each) for each in _DIGITS.findall(written)}
+        return any(parts <= {each.day, each.month, each.year, each.year % 100} for each in self.days)
+
+    def _has_figure(self, figure: str) -> bool:
+        bare = figure.strip(_EDGES)
+        if {figure, bare} & self.figures or _number(bare) in self.numbers:
+            return True
+        is_ending = bare.isdecimal() and len(bare) >= _SHORTEST_ENDING
+        return is_ending and any(each.endswith(bare) for each in self.figures)
+
+    def _other_word(self, words: Sequence[str]) -> str:
+        """Return the first number, month or weekday in words that the question does not show, or ""."""
+        for is_number, group in groupby(
+            words, key=lambda each: each not in _MEANING_ELSE and _value([each]) is not None
+        ):
+            run = list(group)
+            value = _value(run) if is_number else None
+            if value is not None and value > 1 and Decimal(value) not in self.numbers:
+                return " ".join(run)
+        for place, word in enumerate(words):
+            if word in self.words or word in _MEANING_ELSE:
+                continue
+            beside = words[max(place - 1, 0) : place + 2]
+            is_month = word in _MONTHS and (word not in kinds_in("") or any(each.isdecimal() for each in beside))
+            is_other = (
+                (word in _WEEKDAYS and _WEEKDAYS[word] not in {each.weekday() for each in self.days})
+                or (is_month and _MONTHS[word] not in {each.month for each in self.days})
+                or (word in _ORDINALS and _ORDINALS[word] not in {each.day for each in self.days})
+            )
+            if is_other:
+                return word
+        return ""
+
+
+def describe_other(written: str) -> str:
+    """Return what something is that a question does not show: an amount, a number, a time or a thing."""
+    word = written.casefold()
+    parts = word.split()
+    if _moneys(word):
+        return "amount"
+    is_day = any(each in _MONTHS or each in _WEEKDAYS for each in parts)
+    if is_day or _CLOCK.fullmatch(word) or _DAY.fullmatch(word):
+        return "time"
+    is_number = _number(word) is not None or any(each in _NUMBERS or each in _MANY for each in parts)
+    return "number" if is_number else "thing"
+
+
+def is_figure(word: str) -> bool:
+    """Whether a word is a number, in digits or in words, an address, a currency, or a day."""
+    if any(each.isdigit() for each in word) or "@" in word or word in _currencies() or word in _HOURS:
+        return True
+    if word in _MEANING_ELSE:
+        return False
+    return any(word in each for each in (_ORDINALS, _MONTHS, _WEEKDAYS)) or _value([word]) is not None
+
+
+def is_run(word: str) -> bool:
+    """Whether a word has one of a script without spaces in it."""
+    return _RUN.search(word) is not None
+
+
+def _words(text: str, *, but: frozenset[str]) -> set[str]:
+    """Return the words of a text that are not of these kinds."""
+    known = kinds_in("")
+    found = {*WORD.findall(text.casefold()), *stems(text)}
+    return {each for each in found if known.get(each) not in but and any(map(str.isalpha, each))}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the names and values within arguments as texts."""
+    if isinstance(value, Mapping):
+        for name, each in cast("Mapping[object, object]", value).items():
+            yield str(name).replace("_", " ")
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in cast("Sequence[object]", value):
+            yield from _texts(each)
+    elif isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
+        yield str(value)
+
+
+@cache
+def _currencies() -> Mapping[str, str]:
+    """Return the currency of each of its names and signs."""
+    rows = [row.split() for row in phrases()["money"]]
+    return {word: row[0] for row in rows for word in row}
+
+
+@cache
+def _alike() -> Mapping[str, frozenset[str]]:
+    """Return the words that say the same as a word."""
+    rows = [frozenset(row.split()) for row in phrases()["alike"]]
+    return {word: frozenset[str]().union(*(row for row in rows if word in row)) for each in rows for word in each}
+
+
+def _moneys(text: str) -> list[str]:
+    """Return the names and signs of currencies in a text."""
+    known = _currencies()
+    return [
+        *(each for each in text if each in known),
+        *(each for each in re.findall(r"[^\W\d_]{2,}", text) if each in known),
+    ]
+
+
+def _without_pronoun(word: str) -> str:
+    """Return a verb of Spanish, Italian or French without the pronoun at its end: "págala"."""
+    if not word.endswith(_PRONOUNS):
+        return word
+    plain = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    return (plain[:-3] if plain.endswith("s") else plain[:-2]).rstrip("-")
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _time(found: re.Match[str]) -> str:
+    """Return a time of the day as "18:00"."""
+    hour, minute = int(found["hour"] or found["whole"]), found["minute"] or found["part"] or "00"
+    half = (found["half"] or "").replace(".", "")
+    if half in {"am", "pm"}:
+        hour = hour % _HALF_A_DAY + (_HALF_A_DAY if half == "pm" else 0)
+    return f"{hour:02}:{minute}"
+
+
+def _number(written: str) -> Decimal | None:
+    """Return the number that a word in digits is. A single mark before three digits parts thousands."""
+    found = _AMOUNT.fullmatch(written)
+    if found is None:
+        return None
+    digits = found["digits"].rstrip(".,'").replace("'", "")
+    marks = [each for each in digits if each in ".,"]
+    if not marks:
+        return Decimal(digits)
+    last = re.split("[.,]", digits)[-1]
+    is_point = len(set(marks)) > 1 if len(marks) > 1 else len(last) != _GROUP or digits.startswith("0")
+    whole = digits[: -len(last) - 1] if is_point else digits
+    return Decimal(re.sub("[.,]", "", whole) + (f".{last}" if is_point else ""))
+
+
+def _value(words: Sequence[str]) -> int | None:
+    """Return the value of a number in words, or None."""
+    whole = part = 0
+    for word in (piece for each in words for piece in each.split("-")):
+        if word in _MANY:
+            part = (part or 1) * _MANY[word]
+            if _MANY[word] > 100:  # noqa: PLR2004 - it ends a group
+                whole, part = whole + part, 0
+        elif word in _NUMBERS:
+            part += _NUMBERS[word]
+        else:
+            return None
+    return whole + part

@@ -1,0 +1,247 @@
+"""What people answer to a question that wants a yes, in seven languages: by the table, by a reader, and by an agent."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from jazz_select import Agent, FlowSelector
+from jazz_select.agent import TurnResult
+from jazz_select.consent import asks_to_wait, read_consent, why_no_yes
+from jazz_select.phrases import Asked
+from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.values import Message
+from tests.agents import make_agent
+from tests.unit.agent.turns import destroyer, shop_of
+from tests.unit.selector.shop import metadata
+
+ROWS: Final = yaml.safe_load(Path(__file__).with_name("yeses.yaml").read_text("utf-8"))
+SEEN: Final = ("condition", "denial", "object", "amount", "time", "person", "quoted")
+"""What a rule can see, so that it makes a yes none whatever a reader says."""
+MOST_LOST: Final = 0.05
+
+
+def asked(call: str) -> Asked:
+    """The question about a call of the table."""
+    shown = ROWS["calls"][call]
+    return Asked(words=f"{shown['tool']} {shown['title']} {shown['words']}", arguments=shown["arguments"])
+
+
+def parts(message: str) -> Iterator[str]:
+    """Each run of words of a message, and of its letters where a script has no spaces."""
+    words = list(re.finditer(r"\S+", message))
+    for place, first in enumerate(words):
+        for last in words[place:]:
+            yield message[first.start() : last.end()]
+    if re.search("[\u3040-\u30ff]", message):
+        for start in range(len(message)):
+            for end in range(start + 1, len(message) + 1):
+                yield message[start:end]
+
+
+def test_the_table_is_wide() -> None:
+    assert len(ROWS["agreeing"]) >= 60
+    assert len(ROWS["other"]) >= 100
+    kinds = Counter(kind for _, _, kind, _ in ROWS["other"])
+    assert set(SEEN) < set(kinds)
+    assert min(kinds.values()) >= 5
+
+
+@pytest.mark.spec("018.4")
+def test_a_natural_yes_counts_where_a_reader_quotes_it() -> None:
+    rows = ROWS["agreeing"]
+    lost = [
+        message
+        for _, call, message, quote, _ in rows
+        if read_consent(message, asked(call), quote=quote).answer != "yes"
+    ]
+    assert len(lost) <= MOST_LOST * len(rows), lost
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("call", "message", "alone"),
+    [pytest.param(call, message, alone, id=name) for name, call, message, _, alone in ROWS["agreeing"]],
+)
+def test_the_table_alone_takes_a_natural_yes_or_asks_again(call: str, message: str, *, alone: bool) -> None:
+    assert read_consent(message, asked(call)).answer == ("yes" if alone else "neither")
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("call", "message"), [pytest.param(call, message, id=name) for name, call, _, message in ROWS["other"]]
+)
+def test_no_reader_makes_a_yes_of_what_is_none(call: str, message: str) -> None:
+    shown = asked(call)
+    assert read_consent(message, shown).answer != "yes"
+    assert read_consent(message, shown, quote="").answer != "yes", "a decision model agrees"
+    assert [each for each in parts(message) if read_consent(message, shown, quote=each).answer == "yes"] == []
+
+
+@pytest.mark.spec("018.4")
+def test_irony_is_the_reader_s_to_hear() -> None:
+    for _, call, message in ROWS["heard"]:
+        assert read_consent(message, asked(call)).answer == "neither", message
+        assert read_consent(message, asked(call), quote="").answer == "neither", message
+        assert read_consent(message, asked(call), quote=message).answer == "yes", message
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("call", "message", "why"),
+    [
+        ("transfer", "Yes, 60", "it names another number, 60"),
+        ("refund", "Yes, refund €70", "it names another amount, €70"),
+        ("transfer", "Yes, 50 dollars", "it names another amount, dollars"),
+        ("book", "yes, on Thursday", "it names another time, Thursday"),
+        ("transfer", "Yes, to Bob", "it names something else, 'Bob'"),
+        ("refund", "Yes, if it's free", "it makes a condition or a change, 'if'"),
+        ("transfer", "Yes I understand, but do not send it", "it makes a condition or a change, 'but'"),
+        ("cancel", "Yes. Not that one.", "it denies something, 'Not'"),
+        ("cancel", "Yes. For my brother.", "it names something else, 'brother'"),
+        ("transfer", "My boss said yes", "it tells what somebody says"),
+        ("transfer", 'He wrote "yes"', "it quotes somebody"),
+        ("refund", "yes?", "it asks"),
+        ("transfer", "Yes, hold on", "it asks to wait"),
+        ("refund", "How nice", "its words do not agree"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_why_a_yes_does_not_count_is_told(call: str, message: str, why: str) -> None:
+    assert why_no_yes(message, asked(call), quote=message) == why
+
+
+def test_a_quote_has_to_be_of_the_message() -> None:
+    assert why_no_yes("maybe", quote="yes") == "the words that are quoted for it are not in the message"
+    assert (why_no_yes("yes", quote="Yes!"), why_no_yes("thanks"), why_no_yes("yes")) == ("", "", "")
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize("message", [message for _, _, kind, message in ROWS["other"] if kind == "wait"])
+def test_what_asks_for_time_is_heard(message: str) -> None:
+    assert asks_to_wait(message)
+    assert read_consent(message).answer == "neither"
+
+
+def test_what_says_more_asks_for_no_time() -> None:
+    messages = [message for _, _, kind, message in ROWS["other"] if kind != "wait"]
+    messages += [message for _, _, message, _, _ in ROWS["agreeing"]]
+    messages += ["no wait", "wait, what does it cost?", "wait, make it 60", "", "wait " * 1_000]
+    assert [each for each in messages if asks_to_wait(each)] == []
+
+
+# --- through an agent ------------------------------------------------------------
+
+
+def reads(messages: Sequence[Message]) -> str:
+    """Whoever reads begins the one flow first, and then finds a yes in all that is said."""
+    prompt = ET.fromstring(messages[-1].content)  # noqa: S314 - our own prompt
+    if prompt.find("confirm") is None:
+        return '{"flows": ["1"]}'
+    return json.dumps({"flows": ["1"], "confirm": {"is": "yes", "quote": prompt.findtext("request")}})
+
+
+class Talk:
+    """A conversation with an agent whose one flow drops a thing, if the user agrees."""
+
+    def __init__(self, **options: Any) -> None:
+        self.log: list[str] = []
+        registry, tool = shop_of(("both", ("drop",))), destroyer("drop", self.log, number="string")
+        self.agent: Agent
+        if "model" in options:
+            selector = FlowSelector(options["model"], registry, ListMemory(metadata("both")), "support")
+            self.agent = make_agent(selector, [tool], approval="destructive", **options)
+        else:
+            selector = FlowSelector(None, registry, ListMemory(metadata("both")), "support")
+            self.agent = make_agent(selector, [tool], approval="destructive", **options)
+
+    async def say(self, *messages: str) -> list[TurnResult]:
+        """Begin the flow, and say these."""
+        results = [await self.agent.turn("both", context={"number": "A-1"})]
+        assert results[0].status == "confirming"
+        for message in messages:
+            results.append(await self.agent.turn(message, results[-1].conversation, context={"number": "A-1"}))
+        return results
+
+
+TAKEN: Final = [
+    pytest.param("Yes.\n\nBest regards,\nAnna", id="a signature"),
+    pytest.param("Ja. Endlich.", id="relief"),
+    pytest.param("yes pls, thx", id="thanks"),
+    pytest.param("Yes, for heaven's sake!", id="anger"),
+    pytest.param("Yes, I would like you to drop A-1.", id="the call in other words"),
+]
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize("message", TAKEN)
+async def test_a_yes_that_is_quoted_makes_the_call(message: str) -> None:
+    talk = Talk(model=ScriptedModel(reads, repeat=True))
+    result = (await talk.say(message))[-1]
+    assert talk.log == ["drop A-1"]
+    assert not any("does not count" in note for note in result.notes)
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ("yes, but drop A-2", "it makes a condition or a change, 'but'"),
+        ("yes, drop A-2", "it names another thing, A-2"),
+        ("yes, drop it for Bob", "it names something else, 'Bob'"),
+        ("My boss said yes", "it tells what somebody says"),
+    ],
+)
+async def test_a_yes_that_is_not_taken_is_told_to_the_model_and_in_the_notes(message: str, why: str) -> None:
+    model = ScriptedModel(reads, "Which one do you mean?")
+    talk = Talk(model=model)
+    result = (await talk.say(message))[-1]
+    assert talk.log == []
+    assert result.status == "confirming"
+    assert f"the yes does not count: {why}" in result.notes
+    prompt = "\n".join(each.content for each in model.calls[-1])
+    assert f"THE USER'S YES DOES NOT COUNT, so that you may ask about it: {why}" in prompt
+    assert result.text.startswith("Which one do you mean?")
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    "options", [{}, {"decider": ScriptedDecider("yes", sure=1.0, repeat=True)}], ids=["alone", "decider"]
+)
+async def test_without_a_reader_the_notes_say_why_a_yes_does_not_count(options: dict[str, Any]) -> None:
+    talk = Talk(**options)
+    result = (await talk.say("Yes. Not that one."))[-1]
+    assert (result.status, talk.log) == ("confirming", [])
+    assert "the yes does not count: it denies something, 'Not'" in result.notes
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize("message", ["wait", "Moment bitte", "hold on, let me check", "un instant", "ちょっと待って"])
+@pytest.mark.parametrize("with_model", [False, True], ids=["alone", "a model"])
+async def test_wait_keeps_the_call_waiting(message: str, *, with_model: bool) -> None:
+    model = ScriptedModel(reads, repeat=True)
+    talk = Talk(model=model) if with_model else Talk()
+    first, second, third = await talk.say(message, "yes")
+    assert (second.status, second.conversation.pending) == ("confirming", first.conversation.pending)
+    assert "A-1" not in second.text, "the question is not repeated"
+    assert second.reason == "the user asked for time"
+    assert (third.status, talk.log) == ("done", ["drop A-1"])
+    assert model.calls == []
+
+
+@pytest.mark.spec("018.4")
+async def test_wait_is_no_refusal_where_a_reader_takes_it_for_one() -> None:
+    def refuses(messages: Sequence[Message]) -> str:
+        found = json.loads(reads(messages))
+        return json.dumps({"confirm": {"is": "no", "quote": "Wait"}} if "confirm" in found else found)
+
+    model = ScriptedModel(refuses, "It drops A-1.")
+    talk = Talk(model=model)
+    first, second = await talk.say("Wait, what is that?")
+    assert (second.status, second.conversation.pending, talk.log) == ("confirming", first.conversation.pending, [])

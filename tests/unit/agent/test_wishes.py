@@ -1,0 +1,206 @@
+"""A wish is a flow and its object: the same flow several times, lists, all of a kind, and what does not wait."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import Agent, Conversation, TurnResult
+from jazz_select.agent.conversation import MOST_FLOWS
+from jazz_select.routing import Tool
+from jazz_select.testing import ListMemory, ScriptedModel
+from tests.agents import make_agent
+from tests.unit.agent.turns import obj
+from tests.unit.selector.shop import metadata
+
+NAMES = ("send_money", "cancel_order", "send_invoice", "show_balance", "send_card")
+
+
+class Bank:
+    """A bank with a shop: money that is sent and orders that are cancelled wait for a yes, the rest does not."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def tool(self, name: str, inputs: dict[str, str], choices: Any = (), **options: Any) -> Tool:
+        def call(**given: Any) -> dict[str, Any]:
+            self.log.append(" ".join([name, *map(str, given.values())]))
+            return {f"{name}_done": True}
+
+        schema = obj(**inputs)
+        for each in choices:
+            schema["properties"][each]["enum"] = choices[each]
+        return Tool(name=name, input_schema=schema, function=call, **options)
+
+    def agent(self, *readings: Any) -> Agent:
+        registry = FlowRegistry(min_examples=0)
+        chains = {
+            "send_money": self.tool("pay", {"to": "string", "amount": "integer"}, destructive=True),
+            "cancel_order": self.tool("cancel", {"order": "string"}, destructive=True),
+            "send_invoice": self.tool("mail", {"order": "string"}),
+            "show_balance": self.tool("balance", {}, read_only=True),
+            "send_card": self.tool("card", {"colour": "string"}, choices={"colour": ["red", "blue"]}),
+        }
+        for name, tool in chains.items():
+            Flow(
+                name=name,
+                description=f"What {name} does.",
+                condition=f"The user wants {name}.",
+                examples=[],
+                tools=[tool.name],
+                chain=[tool.name],
+                registry=registry,
+            )
+        model = ScriptedModel(*(each if isinstance(each, str) else json.dumps(each) for each in readings))
+        selector = FlowSelector(model, registry, ListMemory(metadata(*NAMES)), "support", top_k=len(NAMES))
+        return make_agent(selector, [*chains.values()])
+
+    async def talk(self, readings: Sequence[Any], *messages: str) -> list[TurnResult]:
+        agent, kept, results = self.agent(*readings), Conversation(), list[TurnResult]()
+        for message in messages:
+            results.append(await agent.turn(message, kept))
+            kept = Conversation.from_json(results[-1].conversation.to_json())
+        return results
+
+
+def reads(*flows: str, **parts: Any) -> dict[str, Any]:
+    return {"flows": [*flows], **parts}
+
+
+SAM = {"to": "Sam", "amount": 50}
+KIM = {"to": "Kim", "amount": 20}
+BOTH = [
+    pytest.param({"send_money": [SAM, KIM]}, id="an object for each"),
+    pytest.param({"to": ["Sam", "Kim"], "amount": [50, 20]}, id="a list for each input"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize("values", BOTH)
+async def test_the_same_flow_is_wished_for_twice(values: Any) -> None:
+    bank = Bank()
+    readings = [reads("send_money", values=values)]
+    first, second, third = await bank.talk(readings, "50 to Sam and 20 to Kim", "yes", "yes")
+    assert (first.status, second.status, third.status) == ("confirming", "confirming", "done")
+    assert "Sam" in first.text
+    assert "Kim" in second.text
+    assert bank.log == ["pay Sam 50", "pay Kim 20"]
+
+
+@pytest.mark.spec("018.3")
+async def test_a_yes_confirms_and_begins_the_same_flow_for_somebody_else() -> None:
+    bank = Bank()
+    agreed = {"is": "yes", "quote": "yes please"}
+    readings = [reads("send_money", values=SAM), reads("send_money", values=KIM, confirm=agreed)]
+    _, second, third = await bank.talk(readings, "50 to Sam", "yes please, and also 20 to Kim", "yes")
+    assert (second.status, bank.log[0]) == ("confirming", "pay Sam 50")
+    assert "Kim" in second.text
+    assert (third.status, bank.log) == ("done", ["pay Sam 50", "pay Kim 20"])
+
+
+@pytest.mark.spec("018.3")
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param({}, id="without values"),
+        pytest.param(SAM, id="with the values that it has"),
+    ],
+)
+async def test_a_yes_that_names_its_own_flow_begins_nothing_again(again: Any) -> None:
+    bank = Bank()
+    agreed = {"is": "yes", "quote": "yes please"}
+    readings = [reads("send_money", values=SAM), reads("send_money", values=again, confirm=agreed)]
+    *_, last = await bank.talk(readings, "50 to Sam", "yes please, and that is all for today")
+    assert bank.log == ["pay Sam 50"]
+    assert last.conversation.flows == ()
+
+
+@pytest.mark.spec("018.2")
+async def test_a_wish_for_somebody_else_does_not_take_the_place_of_the_one_that_waits() -> None:
+    bank = Bank()
+    readings = [reads("send_money", values=SAM), reads("send_money", values={"send_money": [SAM, KIM]})]
+    _, second, third, fourth = await bank.talk(readings, "50 to Sam", "also send 20 to Kim", "yes", "yes")
+    assert "Sam" in second.text
+    assert "To come: " in second.text
+    assert "Kim" in third.text
+    assert (fourth.status, bank.log) == ("done", ["pay Sam 50", "pay Kim 20"])
+
+
+LISTS = [
+    pytest.param("60142 and 60143", id="two"),
+    pytest.param("60142, 60143", id="with a comma"),
+    pytest.param("it's 60142 and 60143, please", id="in a sentence"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize("answer", LISTS)
+async def test_a_list_as_an_answer_is_as_many_wishes(answer: str) -> None:
+    bank = Bank()
+    results = await bank.talk([reads("cancel_order")], "cancel my orders", answer, "yes", "yes")
+    assert results[0].text.endswith("order.") or "order" in results[0].text
+    assert [each.status for each in results] == ["waiting", "confirming", "confirming", "done"]
+    assert bank.log == ["cancel 60142", "cancel 60143"]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize("answer", ["both", "both of them!", "all of them, please", "beide", "les deux"])
+async def test_all_of_the_choices_are_as_many_wishes(answer: str) -> None:
+    bank = Bank()
+    readings = [reads("cancel_order", unclear={"order": ["60142", "60143"]})]
+    results = await bank.talk(readings, "60142 or 60143, cancel it", answer, "yes", "yes")
+    assert "60142 or 60143" in results[0].text
+    assert bank.log == ["cancel 60142", "cancel 60143"]
+
+
+@pytest.mark.spec("018.2")
+async def test_what_there_is_no_room_for_is_said() -> None:
+    bank = Bank()
+    orders = [str(60_100 + number) for number in range(MOST_FLOWS + 2)]
+    readings = [reads("cancel_order", values={"order": orders})]
+    results = await bank.talk(readings, f"cancel {', '.join(orders)}", *["yes"] * MOST_FLOWS)
+    assert "This part is left open: " in results[0].text
+    assert all(each in results[0].text for each in orders[MOST_FLOWS:])
+    assert bank.log == [f"cancel {each}" for each in orders[:MOST_FLOWS]]
+
+
+@pytest.mark.spec("018.6")
+async def test_what_needs_no_yes_does_not_wait_for_what_does() -> None:
+    bank = Bank()
+    wishes = reads("cancel_order", "send_invoice", "show_balance", values={"order": "60142"})
+    first, second = await bank.talk([wishes], "cancel 60142, mail its invoice and show my balance", "yes")
+    assert (first.status, bank.log[:2]) == ("confirming", ["mail 60142", "balance"])
+    assert first.text.endswith("yes or no?")
+    assert (second.status, bank.log[2:]) == ("done", ["cancel 60142"])
+
+
+@pytest.mark.spec("018.6")
+async def test_what_waits_is_mentioned() -> None:
+    bank = Bank()
+    wishes = reads("cancel_order", "send_money", values={"cancel_order": {"order": "60142"}})
+    first, second = await bank.talk([wishes], "cancel 60142 and send money", "yes")
+    assert "To come: send money." in first.text.replace("Send money", "send money")
+    assert first.text.index("To come") < first.text.index("yes or no?")
+    assert (second.status, bank.log) == ("waiting", ["cancel 60142"])
+
+
+@pytest.mark.spec("018.3")
+async def test_a_no_with_a_value_corrects() -> None:
+    bank = Bank()
+    _, second, third = await bank.talk([reads("send_money", values=SAM)], "50 to Sam", "no, 60", "yes")
+    assert second.status == "confirming"
+    assert "60" in second.text
+    assert (third.status, bank.log) == ("done", ["pay Sam 60"])
+
+
+@pytest.mark.spec("018.3")
+async def test_a_value_that_is_none_of_the_choices_is_asked_for_again_by_itself() -> None:
+    bank = Bank()
+    refused = reads("send_card", values={"colour": "purple"})
+    first, second, third = await bank.talk([reads("send_card"), refused], "send me a card", "a purple one", "blue")
+    assert first.status == second.status == "waiting"
+    assert second.text.startswith("purple cannot be used for colour.")
+    assert second.model_calls == 1
+    assert (third.status, bank.log) == ("done", ["card blue"])
