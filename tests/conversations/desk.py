@@ -42,6 +42,8 @@ class Desk:
     """What flows and tools are called inside: no customer should read it."""
     leave: Callable[[], None] | None = None
     """What becomes of the shop afterwards; it is closed where nothing is said."""
+    again: Callable[[], Agent] | None = None
+    """Makes the agent anew, as another process would; where nothing is said, it stays."""
 
     def tables(self) -> Tables:
         """The shop's tables as they are now."""
@@ -89,10 +91,13 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing:
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")
-    agent = make_agent(
-        selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing, handover_after=3
-    )
-    return Desk(agent, shop, inside(tools, flows), leave)
+
+    def make() -> Agent:
+        return make_agent(
+            selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing, handover_after=3
+        )
+
+    return Desk(make(), shop, inside(tools, flows), leave, again=make)
 
 
 def _shop_of(today: date) -> tuple[Shop, list[Tool], Callable[[], None]]:

@@ -51,11 +51,14 @@ class Played:
 async def play(script: Script, tape: Tape, desk: Desk) -> Played:
     """Play a conversation from its start, as far as the tape has replies; the desk is closed at the end."""
     played = Played(script=script, tape=tape, names=desk.names, before=desk.tables())
-    conversation, context = None, dict(script.context)
+    agent, conversation, context = desk.agent, None, dict(script.context)
     for number, turn in enumerate(script.turns, 1):
         context |= turn.context
         tape.turn, asked, before = number, len(tape.asked), desk.tables()
-        talking = desk.agent.turn(
+        if turn.restarted and conversation is not None:
+            conversation = Conversation.from_json(conversation.to_json())
+            agent = desk.again() if desk.again is not None else agent
+        talking = agent.turn(
             turn.customer, conversation or Conversation(id=script.name), context=context, conversation_id=script.name
         )
         try:

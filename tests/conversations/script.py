@@ -65,6 +65,8 @@ class Turn(_Strict):
     customer: str
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     """What the caller knows from this turn on, beside what it knew before."""
+    restarted: bool = False
+    """Whether the agent was made anew before it, with the conversation read from where it was stored."""
     expect: Expected = Expected()
 
 

@@ -118,6 +118,18 @@ async def test_what_is_not_as_it_should_be_is_told(
     assert tally.counts[kind]  # pyright: ignore[reportArgumentType] - one of the kinds
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_an_agent_is_made_anew_where_a_script_says_so(tmp_path: Path, *, restarted: bool) -> None:
+    first, another = counter("Order {order_number} is off."), counter("The other agent took {order_number} off.")
+    said = [Turn(customer="where is the moon?"), Turn(customer="call off my order", restarted=restarted)]
+    script = script_of(tmp_path, {}).model_copy(update={"turns": tuple(said)})
+    played = await play(script, Tape(script.cassette), replace(first, again=lambda: another.agent))
+    assert not played.crash
+    before, after = (turn.result.conversation for turn in played.turns)
+    assert [each.content for each in after.messages[:2]] == [each.content for each in before.messages]
+    assert ("The other agent" in played.turns[1].result.text) is restarted
+
+
 async def test_a_name_of_the_inside_is_never_said(tmp_path: Path) -> None:
     script = script_of(tmp_path, {"effects": CANCELLED})
     found = problems(await play(script, Tape(script.cassette), counter("cancel_order: {order_number}")))
