@@ -87,6 +87,14 @@ _DATES: Final = tuple(
         rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s{_YEAR}",
     )
 )
+_DAYS_OF_A_YEAR: Final = tuple(
+    re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d|\.?,?\s(?:of |de |del )?\d{{4}})")
+    for pattern in (
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?{_MONTH}",
+        rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?",
+    )
+)
+"""Dates whose year is not said."""
 _LONGEST_SPELT: Final = 2
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -324,10 +332,30 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
 
 
 def names_only_what_was_told(answer: str, texts: Iterable[str]) -> bool:
-    """Whether each number, address and code in an answer occurs in the given texts, so that none is made up."""
+    """Whether each number, address and code in an answer occurs in the given texts, so that none is made up.
+
+    A day may be written otherwise than it was told: "13 June" where that was 2025-06-13.
+    """
     known = normalized(" ".join(texts))
-    named = (word.strip(EDGES) for word in normalized(answer).split() if _TELLING.search(word))
+    left = _without_told_days(normalized(answer), frozenset(day for _, day in dates(known)))
+    named = (word.strip(EDGES) for word in left.split() if _TELLING.search(word))
     return all(_stands(word, known) for word in named)
+
+
+def _without_told_days(answer: str, told: frozenset[str]) -> str:
+    """Return an answer without its dates that are among those in ISO 8601."""
+    days_of_years = {day.partition("-")[2] for day in told}
+
+    def left(found: re.Match[str]) -> str:
+        parts = found.groupdict()
+        if "year" in parts:
+            return " " if _day(parts) in told else found.group()
+        day = f"{_MONTHS[parts['month']]:02}-{int(parts['day']):02}"
+        return " " if day in days_of_years else found.group()
+
+    for pattern in (*_DATES, *_DAYS_OF_A_YEAR):
+        answer = pattern.sub(left, answer)
+    return answer
 
 
 class _Text:

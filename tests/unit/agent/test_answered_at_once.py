@@ -71,6 +71,27 @@ async def test_an_answer_with_a_number_or_an_address_that_nobody_told_is_not_use
     assert (result.text, len(model.calls)) == ((answer, 1) if counts else ("I look it up.", 2))
 
 
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ("It comes on 13 June.", True),
+        ("Es kommt am 13. Juni 2025.", True),
+        ("Elle arrive le 13 juin.", True),
+        ("It comes on June 13th.", True),
+        ("It comes on 13.06.2025.", True),
+        ("It comes on 14 June.", False),
+        ("It comes on 13 July.", False),
+        ("It comes on 13 June, or on 14 June.", False),
+        ("It comes on 13 June 2026.", False),
+        ("It comes on 113 June.", False),
+    ],
+)
+async def test_a_day_that_was_told_may_be_written_otherwise(answer: str, *, counts: bool) -> None:
+    agent, model, _ = at_once(read(answer=answer), "I look it up.", facts={"delivery": "2025-06-13", "year": 2026})
+    result = await agent.turn("thanks, when was that again?")
+    assert (result.text, len(model.calls)) == ((answer, 1) if counts else ("I look it up.", 2))
+
+
 async def test_an_endless_answer_is_cut() -> None:
     agent, *_ = at_once(read(answer="a" * 100_000))
     assert len((await agent.turn("hm")).text) <= 8_000
