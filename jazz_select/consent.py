@@ -54,6 +54,9 @@ _LONGEST_RUN: Final = 24
 _SHORTEST_PHONE: Final = 6
 """The least digits of a line at the end of a letter, such as a phone number."""
 _ENDS: Final = " \t\n.!"
+_EARLIER_MAIL: Final = re.compile(r"-{3,} ?\w.*\w ?-{3,}")
+"""A line that parts a mail from an earlier one: "-----Original Message-----"."""
+_BLOCKS: Final = re.compile(r"\n[ \t\r]*\n")
 _SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
 _PARTS: Final = re.compile(r"(?<!\d)[,:]|[,:](?!\d)|[;¡¿…、()\[\]\"\n–—]+|\s-\s")
 _ASKING: Final = frozenset("?؟¿？")
@@ -329,7 +332,7 @@ class _ReadMessage:
         self._known = kinds_in(self.language)
         self._begins = beginnings_in(self.language)
         self.shown = Shown.by(asked)
-        self.text = self._without_greetings(with_whole_words(plain(message)))
+        self.text = self._without_greetings(with_whole_words(plain(_said_now(message))))
         said = (each.strip() for each in _SENTENCES.findall(self.text))
         self.sentences = [self._sentence(each) for each in said if each.strip(_ENDS)]
 
@@ -526,6 +529,29 @@ class _ReadMessage:
         is_known = word.casefold() in self._known or is_figure(word.casefold())
         is_written_so = word[0].isupper() or UNPARTED.match(word) is not None or not word[0].isalnum()
         return is_written_so and not is_known and len(word) <= _LONGEST_RUN
+
+
+def _said_now(message: str) -> str:
+    """Drop what a mail holds and its writer does not say in it: earlier mail, and notices at its end of whom it is for.
+
+    Of an earlier mail the lines are marked, or a line of dashes and words parts it from what is new.
+    """
+    lines = message.split("\n")
+    parted = next((place for place, line in enumerate(lines) if _EARLIER_MAIL.fullmatch(line.strip())), len(lines))
+    lines = lines[:parted]
+    quoted = [place for place, line in enumerate(lines) if line.lstrip().startswith(">")]
+    introduced = {place - 1 for place in quoted if place and lines[place - 1].rstrip().endswith(":")}
+    own = [line for place, line in enumerate(lines) if place not in introduced.union(quoted)]
+    blocks = [each for each in _BLOCKS.split("\n".join(own)) if each.strip()]
+    while len(blocks) > 1 and _is_notice(blocks[-1]):
+        blocks.pop()
+    return "\n\n".join(blocks)
+
+
+def _is_notice(block: str) -> bool:
+    """Whether a paragraph says whom a mail is for."""
+    text = " ".join(folded(block).split())
+    return all(has_any(text, phrases()[kind]) for kind in ("mails", "notices"))
 
 
 def _says_nothing(labels: Sequence[_Label]) -> bool:
