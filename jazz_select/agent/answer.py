@@ -32,6 +32,7 @@ from jazz_select.words import by_spelling, folded_name
 
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40
+_LONGEST_OBJECT: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +435,7 @@ class AnswerWriter:
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
             if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:
-                names.append(self.titles.flow(each.name))
+                names.append(_with_objects(each, self.titles))
         return say("to_come", steps=", ".join(names)) if names else ""
 
     async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
@@ -483,6 +484,14 @@ def _was_not_read(work: TurnWork) -> bool:
     if not failed or work.runs or work.text or work.granted is not None:
         return False
     return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
+
+
+def _with_objects(flow: OpenFlow, titles: Titles) -> str:
+    """Return a flow's title with what the user said for it, so that two wishes for the same flow are told apart."""
+    said = [value for value in flow.answers.values() if isinstance(value, str | int | float)]
+    objects = ", ".join(dict.fromkeys(beginning(shown_value(value), _LONGEST_OBJECT) for value in said))
+    title = titles.flow(flow.name)
+    return f"{title} ({objects})" if objects else title
 
 
 def _with_question(work: TurnWork) -> TurnWork:

@@ -123,7 +123,7 @@ async def test_a_wish_for_somebody_else_does_not_take_the_place_of_the_one_that_
     readings = [reads("send_money", values=SAM), reads("send_money", values={"send_money": [SAM, KIM]})]
     _, second, third, fourth = await bank.talk(readings, "50 to Sam", "also send 20 to Kim", "yes", "yes")
     assert "Sam" in second.text
-    assert "To come: " in second.text
+    assert "To come: Send money (Kim, 20)." in second.text
     assert "Kim" in third.text
     assert (fourth.status, bank.log) == ("done", ["pay Sam 50", "pay Kim 20"])
 
