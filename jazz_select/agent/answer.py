@@ -323,8 +323,13 @@ def cut_short(work: TurnWork, titles: Titles) -> TurnWork:
 
 
 def done_so_far(work: TurnWork, titles: Titles) -> str:
-    """Say which changes this turn made, before a flow asks its next question."""
-    known = [each for each in work.calls if not each.failed and each.tool in titles.tools]
+    """Say which changes this turn made, before a flow asks its next question.
+
+    Calls of a flow whose model has told of them are left out.
+    """
+    told = [call for run in work.runs[:-1] if run.text for call in run.ran]
+    new = [each for each in work.calls if not any(each is call for call in told)]
+    known = [each for each in new if not each.failed and each.tool in titles.tools]
     done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
     return say("done_now", tools=done) if done else ""
 
@@ -403,6 +408,7 @@ class AnswerWriter:
         elif work.pending is not None:
             texts = [
                 *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked"}),
+                *(run.text for run in work.runs[:-1] if run.status == "active"),
                 *(
                     run.text or done_so_far(work, titles)
                     for run in work.runs[-1:]

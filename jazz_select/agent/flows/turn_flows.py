@@ -359,17 +359,22 @@ class TurnFlows:
             if not self._is_ready(work, queued, top):
                 continue
             rest = tuple(each for each in work.stack.flows if each.key not in {queued.key, top.key})
+            # Its model sees the flow that waits among the other wishes.
+            parked = top.model_copy(update={"pending": paused.pending})
             alone = replace(
                 work,
-                stack=replace(work.stack, flows=(*rest, queued)),
+                stack=replace(work.stack, flows=(*rest, parked, queued)),
                 status="done",
                 pending=None,
                 runs=work.runs[:-1],
             )
             approval = TurnApproval(self.approval, work.request.key, None, None)
             await tell_turn(FlowChosen(flow=queued.name))
-            done, _, _ = await self._attempted(alone, queued, approval)
-            flows = done.stack.flows
+            done, attempt, run = await self._attempted(alone, queued, approval)
+            failed = run.status == "failed" or any(each.error for each in attempt.replies)
+            if failed and not attempt.made:
+                continue  # nothing came of it, so it stays queued
+            flows = tuple(each for each in done.stack.flows if each.key != top.key)
             if done.pending is not None and flows and flows[-1].key == queued.key:
                 flows = (*flows[:-1], flows[-1].model_copy(update={"pending": done.pending}))
             work = replace(
@@ -383,14 +388,21 @@ class TurnFlows:
         return work
 
     def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
-        """Whether a queued flow runs by its chain alone, asks for nothing, and does not depend on the one on top."""
+        """Whether a queued flow needs no yes, asks for no input, and does not depend on the one on top.
+
+        It runs by its chain alone, or a model runs it that has no tool which needs a yes. The latter waits if a model
+        runs the one on top, too, whose text may say that the other wishes come later.
+        """
         flow, above = self.flow(queued.name), self.flow(top.name)
         if flow is None or above is None or queued.status != "queued" or queued.choices or queued.wrong:
             return False
         if flow.manual or flow.calls or flow.name in above.calls or flow.name == above.name:
             return False
-        tools = self._chained(flow)
-        if not tools or not all(self.gate.is_chained(part) for part in whole(flow)):
+        by_model = self.loops is not None and not flow.composite and not chain_of(flow) and not work.runs[-1].text
+        if not by_model and not all(self.gate.is_chained(part) for part in whole(flow)):
+            return False
+        tools = list(self._tools_of(flow)) if by_model else self._chained(flow)
+        if not tools:
             return False
         known = {**queued.answers, **work.request.context}
         is_held = any(tool.destructive or self.approval.asks_user(tool) for tool in tools)

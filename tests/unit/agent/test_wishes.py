@@ -9,6 +9,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
 from jazz_select.agent.conversation import MOST_FLOWS
+from jazz_select.errors import ModelError
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
 from tests.agents import make_agent
@@ -21,8 +22,9 @@ NAMES = ("send_money", "cancel_order", "send_invoice", "show_balance", "send_car
 class Bank:
     """A bank with a shop: money that is sent and orders that are cancelled wait for a yes, the rest does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_model: Sequence[str] = ()) -> None:
         self.log: list[str] = []
+        self.by_model = by_model
 
     def tool(self, name: str, inputs: dict[str, str], choices: Any = (), **options: Any) -> Tool:
         def call(**given: Any) -> dict[str, Any]:
@@ -50,12 +52,12 @@ class Bank:
                 condition=f"The user wants {name}.",
                 examples=[],
                 tools=[tool.name],
-                chain=[tool.name],
+                chain=[] if name in self.by_model else [tool.name],
                 registry=registry,
             )
-        model = ScriptedModel(*(each if isinstance(each, str) else json.dumps(each) for each in readings))
+        model = ScriptedModel(*(json.dumps(each) if isinstance(each, dict) else each for each in readings))
         selector = FlowSelector(model, registry, ListMemory(metadata(*NAMES)), "support", top_k=len(NAMES))
-        return make_agent(selector, [*chains.values()])
+        return make_agent(selector, [*chains.values()], model if self.by_model else None)
 
     async def talk(self, readings: Sequence[Any], *messages: str) -> list[TurnResult]:
         agent, kept, results = self.agent(*readings), Conversation(), list[TurnResult]()
@@ -174,6 +176,54 @@ async def test_what_needs_no_yes_does_not_wait_for_what_does() -> None:
     assert (first.status, bank.log[:2]) == ("confirming", ["mail 60142", "balance"])
     assert first.text.endswith("yes or no?")
     assert (second.status, bank.log[2:]) == ("done", ["cancel 60142"])
+
+
+def calls(text: str, *named: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    steps = [{"id": f"s{number}", "tool": tool, "arguments": given} for number, (tool, given) in enumerate(named, 1)]
+    return {"text": text, "tool_calls": steps}
+
+
+CANCEL_AND_MAIL = reads("cancel_order", "send_invoice", values={"order": "60142"})
+MAILED = calls("The invoice is on its way.", ("mail", {"order": "60142"}), ("finish_procedure", {}))
+
+
+@pytest.mark.spec("018.6")
+async def test_what_a_model_runs_does_not_wait_for_a_yes_either() -> None:
+    bank = Bank(by_model=["send_invoice"])
+    first, second = await bank.talk([CANCEL_AND_MAIL, MAILED], "cancel 60142 and mail its invoice", "yes")
+    assert (first.status, bank.log[:1]) == ("confirming", ["mail 60142"])
+    assert first.text.startswith("The invoice is on its way.")
+    assert "Done: " not in first.text  # its model has said so
+    assert first.text.endswith("yes or no?")
+    assert (second.status, bank.log[1:]) == ("done", ["cancel 60142"])
+
+
+@pytest.mark.spec("018.6")
+async def test_a_question_of_what_does_not_wait_is_told_with_the_one_that_does() -> None:
+    bank = Bank(by_model=["send_invoice"])
+    first, second = await bank.talk([CANCEL_AND_MAIL, "To which address?"], "cancel 60142 and mail its invoice", "yes")
+    assert first.text.startswith("To which address?")
+    assert first.text.endswith("yes or no?")
+    assert (bank.log, [each.name for each in second.conversation.flows]) == (["cancel 60142"], ["send_invoice"])
+
+
+@pytest.mark.spec("018.6")
+async def test_what_does_not_wait_is_kept_if_its_model_is_down() -> None:
+    bank = Bank(by_model=["send_invoice"])
+    down = [CANCEL_AND_MAIL, ModelError("scripted", "down", retryable=False), MAILED]
+    first, second = await bank.talk(down, "cancel 60142 and mail its invoice", "yes")
+    assert "To come: Send invoice." in first.text
+    assert (second.status, bank.log) == ("done", ["cancel 60142", "mail 60142"])
+
+
+@pytest.mark.spec("018.6")
+async def test_what_a_model_runs_comes_after_what_another_model_tells_of() -> None:
+    bank = Bank(by_model=["cancel_order", "send_invoice"])
+    cancels = calls("The invoice comes after that.", ("cancel", {"order": "60142"}))
+    readings = [CANCEL_AND_MAIL, cancels, calls("It is cancelled.", ("finish_procedure", {})), MAILED]
+    first, second = await bank.talk(readings, "cancel 60142 and mail its invoice", "yes")
+    assert "The invoice comes after that." in first.text
+    assert (second.status, bank.log) == ("done", ["cancel 60142", "mail 60142"])
 
 
 @pytest.mark.spec("018.6")
