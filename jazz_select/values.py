@@ -451,6 +451,8 @@ class Decision(JsonData):
         default_factory=dict[str, tuple[Mapping[str, Any], ...]]
     )
     """The values of further wishes for the same flow, by flow id: "cancel 60142 and 60143" wants it twice."""
+    every: tuple[str, ...] = ()
+    """The ids of the flows that are wanted for all that there are: "cancel all my orders"."""
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """As `values`, several values for one input if it is unclear which is meant."""
     answer: str = ""

@@ -389,6 +389,7 @@ class OpenFlow(_Frozen):
         wrong: For a refused input, the reason in words for the user.
         refusal: Why it cannot be done with its answers, as a check tells the user (`CannotDo`); it ends when it runs.
         anew: Whether it waits for a yes to restart, because steps with effects used a value that was corrected.
+        every: Whether it is wanted for all that there are: then a model runs it, and not its chain, which is for one.
     """
 
     name: str
@@ -409,6 +410,7 @@ class OpenFlow(_Frozen):
     wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
     refusal: str = ""
     anew: bool = False
+    every: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -201,6 +201,8 @@ class ActionRunner:
         still = {name: text for name, text in top.wrong.items() if name not in answers}
         known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}, "refusal": said.refusal}
         gone = [name for name in back if name not in answers]
+        if said.every:
+            known["every"] = True
         if refused or gone:
             known["asks"] = tuple(dict.fromkeys((*refused, *gone, *top.asks)))
         if answers.keys() & top.choices.keys():
@@ -344,4 +346,4 @@ def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
     known: dict[str, Any] = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
     known["refusal"] = said.refusal
     meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
-    return flow.model_copy(update={**known, "choices": meant, "pending": None})
+    return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": said.every})

@@ -73,6 +73,7 @@ def judge_reply(
                 quote=reading.quote if confirmed else "",
                 values=values,
                 repeated={each: more for each, more in reading.repeated.items() if each in values},
+                every=tuple(each for each in reading.every if each in runnable),
                 unclear=unclear,
             )
     return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)

@@ -77,7 +77,8 @@ _INPUTS: Final = """\
 is taken back. What was corrected is the later one. Never guess, put no usual value, and take nothing that was said of \
 something else. Where two flows take different values: {"2": {"order_number": 60112}, "3": {"order_number": 60141}}. \
 Where one flow is wanted for several things, or once more beside what it is under way for: \
-{"2": [{"order_number": 60112}, {"order_number": 60141}]}.
+{"2": [{"order_number": 60112}, {"order_number": 60141}]}. Where it is wanted for all that there are, and none is \
+named: {"2": "all"}.
 - unclear: an input of which two values were said and nothing tells which is meant: {"order_number": [60112, 60141]}.
 """
 _CONFIRMS: Final = """\

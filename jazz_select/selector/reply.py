@@ -135,6 +135,7 @@ class Reading:
         off: The ids of the flows to call off.
         values: Input values, by input name, or by flow id and input name.
         repeated: Values of further wishes for the same flow, by flow id.
+        every: The ids of the flows that are wanted for all that there are.
         unclear: Inputs with several possible values, in the form of `values`.
         confirm: The answer to the question that waits for a yes or a no.
         quote: The user's sentence that gives it.
@@ -148,6 +149,7 @@ class Reading:
     repeated: Mapping[str, tuple[Mapping[str, Any], ...]] = field(
         default_factory=dict[str, tuple[Mapping[str, Any], ...]]
     )
+    every: tuple[str, ...] = ()
     unclear: Mapping[str, Any] = field(default_factory=dict[str, Any])
     confirm: Literal["", "yes", "no"] = ""
     quote: str = ""
@@ -155,6 +157,8 @@ class Reading:
 
 
 _LONGEST_ANSWER: Final = 8_000
+_ALL: Final = "all"
+"""What stands for the values of a flow that is wanted for all that there are."""
 _MOST_WISHES: Final = 20
 """The most wishes for the same flow that are read from one reply."""
 _PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
@@ -210,7 +214,8 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
     off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
-    values, repeated = _each_wish(parts.get("values"), offered)
+    inputs, every = _without_every(parts.get("values"), offered)
+    values, repeated = _each_wish(inputs, offered)
     unclear = _by_flow(parts.get("unclear"), offered)
     confirm: Any = parts.get("confirm")
     asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
@@ -225,17 +230,29 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
         off=off,
         values=values,
         repeated=repeated,
+        every=every,
         unclear=unclear,
         confirm=answer,
         quote=quote if isinstance(quote, str) else "",
     )
 
 
-def _each_wish(inputs: object, offered: Mentions) -> tuple[dict[str, Any], dict[str, tuple[Mapping[str, Any], ...]]]:
+def _without_every(inputs: object, offered: Mentions) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the input values without the flows that are wanted for all that there are, and the ids of these."""
+    given = cast("dict[str, Any]", inputs if isinstance(inputs, dict) else {})
+    every = [name for name, each in given.items() if isinstance(each, str) and each.strip().casefold() == _ALL]
+    ids = {name: offered.find(name) for name in every}
+    found = tuple(dict.fromkeys(each for each in ids.values() if each))
+    return {name: each for name, each in given.items() if not ids.get(name)}, found
+
+
+def _each_wish(
+    inputs: Mapping[str, Any], offered: Mentions
+) -> tuple[dict[str, Any], dict[str, tuple[Mapping[str, Any], ...]]]:
     """Return the values of the first wish for each flow, and those of further wishes for it."""
     first: dict[str, Any] = {}
     repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
-    for name, each in cast("dict[str, Any]", inputs if isinstance(inputs, dict) else {}).items():
+    for name, each in inputs.items():
         found = offered.find(name) if isinstance(each, list) else None
         listed = cast("list[object]", each) if found else []
         objects = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]

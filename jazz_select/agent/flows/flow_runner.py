@@ -50,6 +50,7 @@ _LONGEST_RAN: Final = 1_200
 """Characters of a result in a flow's progress, which no prompt shows: the conversation has the calls for that."""
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
+_EVERY: Final = "it is wanted for all that there are"
 _OPEN: Final = "which tool comes next is open"
 
 
@@ -246,7 +247,7 @@ class FlowRunner:
     `choose` returns the index of the branch to run, or None if none fits; `go_on` continues an open flow by a model.
     `approve` receives the path of a part and the effectful calls that follow; `returned` receives what a call with this
     id returned. `made` receives each call that a chain has made. Values in `fixed`, the caller's context, are never
-    replaced by what tools return.
+    replaced by what tools return. With `every` a model runs the flow, since its chain is for one object.
     """
 
     executor: FlowExecutor
@@ -259,6 +260,7 @@ class FlowRunner:
     returned: Callable[[str, Any], None]
     made: Callable[[Ran], None]
     deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
+    every: bool = False
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -284,6 +286,8 @@ class FlowRunner:
         chain, is_whole = chain_of(flow), self._is_whole(flow, begun.path)
         if flow.manual:
             run = replace(begun, status="open", problem=_MANUAL)
+        elif self.every and begun.path == "0" and self.go_on is not None and not flow.composite:
+            run = replace(begun, status="open", problem=_EVERY)
         elif not chain and (lacking := self._asking(flow, begun, ())).status == "waiting":
             run = lacking
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):

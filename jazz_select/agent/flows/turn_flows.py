@@ -398,8 +398,9 @@ class TurnFlows:
             return False
         if flow.manual or flow.calls or flow.name in above.calls or flow.name == above.name:
             return False
-        by_model = self.loops is not None and not flow.composite and not chain_of(flow) and not work.runs[-1].text
-        if not by_model and not all(self.gate.is_chained(part) for part in whole(flow)):
+        is_free = self.loops is not None and not flow.composite and not work.runs[-1].text
+        by_model = is_free and (queued.every or not chain_of(flow))
+        if not by_model and (queued.every or not all(self.gate.is_chained(part) for part in whole(flow))):
             return False
         tools = list(self._tools_of(flow)) if by_model else self._chained(flow)
         if not tools:
@@ -667,6 +668,7 @@ class TurnFlows:
             returned=attempt.approval.returned,
             made=attempt.made.append,
             deciding=partial(self._deciding, attempt, self.decision) if self.decision else None,
+            every=top.every,
         )
         run = await runner.run(flow, {**top.answers, **context})
         wrong = {**top.wrong, **run.wrong}

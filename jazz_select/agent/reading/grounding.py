@@ -118,6 +118,7 @@ class Grounded(NamedTuple):
         refused: Reasons of refusal by input.
         wrong: Messages to the user by input, from the author's checks.
         refusal: Why the flow cannot be done with these values, as an author's check tells the user (`CannotDo`).
+        every: Whether the flow is wanted for all that there are, and none of them was named.
     """
 
     values: Mapping[str, Any] = {}
@@ -126,6 +127,7 @@ class Grounded(NamedTuple):
     refused: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
     refusal: str = ""
+    every: bool = False
 
 
 NOTHING_SAID: Final = Grounded()

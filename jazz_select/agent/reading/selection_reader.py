@@ -231,7 +231,7 @@ class SelectionReader:
             for one in each_object(values, wanted)
         ]
         if not unclear and not any(objects):
-            return [NOTHING_SAID]
+            return [Grounded(every=flow_key in decision.every)]
         # What the agent proposed is no word of the user's: only a plain yes takes it over, or the user's own statement.
         # Of several choices, each was said by the user.
         several = [values for each in state.stack.flows for values in each.choices.values()]

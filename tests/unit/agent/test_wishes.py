@@ -71,6 +71,11 @@ def reads(*flows: str, **parts: Any) -> dict[str, Any]:
     return {"flows": [*flows], **parts}
 
 
+def calls(text: str, *named: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    steps = [{"id": f"s{number}", "tool": tool, "arguments": given} for number, (tool, given) in enumerate(named, 1)]
+    return {"text": text, "tool_calls": steps}
+
+
 SAM = {"to": "Sam", "amount": 50}
 KIM = {"to": "Kim", "amount": 20}
 BOTH = [
@@ -157,6 +162,42 @@ async def test_all_of_the_choices_are_as_many_wishes(answer: str) -> None:
     assert bank.log == ["cancel 60142", "cancel 60143"]
 
 
+ALL_ORDERS = reads("cancel_order", values={"cancel_order": "all"})
+
+
+@pytest.mark.spec("018.2")
+async def test_what_is_wanted_for_all_there_are_is_run_by_a_model_and_not_by_the_chain_for_one() -> None:
+    bank = Bank(by_model=["send_invoice"])  # so that there is a model
+    cancels = calls("Both would be cancelled.", ("cancel", {"order": "60142"}))
+    replies = [
+        ALL_ORDERS,
+        cancels,
+        calls("And the other.", ("cancel", {"order": "60143"})),
+        calls("Both are cancelled.", ("finish_procedure", {})),
+    ]
+    first, second, third = await bank.talk(replies, "cancel all my orders", "yes", "yes")
+    assert first.text.startswith("Both would be cancelled.")
+    assert [each.status for each in (first, second, third)] == ["confirming", "confirming", "done"]
+    assert (third.text, bank.log) == ("Both are cancelled.", ["cancel 60142", "cancel 60143"])
+
+
+@pytest.mark.spec("018.2")
+async def test_what_is_wanted_for_all_there_are_is_asked_for_if_no_model_can_run_it() -> None:
+    bank = Bank()
+    first, second = await bank.talk([ALL_ORDERS], "cancel all my orders", "60142 and 60143")
+    assert (first.status, first.text) == ("waiting", "To go on, I need: order.")
+    assert (second.status, bank.log) == ("confirming", [])
+
+
+@pytest.mark.spec("018.2")
+async def test_all_as_an_answer_to_what_a_flow_waits_for_is_run_by_a_model() -> None:
+    bank = Bank(by_model=["send_invoice"])
+    replies = [reads("cancel_order"), ALL_ORDERS, calls("It would go.", ("cancel", {"order": "60142"}))]
+    first, second = await bank.talk(replies, "cancel something", "just everything that I have with you")
+    assert first.text == "To go on, I need: order."
+    assert (second.status, second.text.partition("\n")[0]) == ("confirming", "It would go.")
+
+
 @pytest.mark.spec("018.2")
 async def test_what_there_is_no_room_for_is_said() -> None:
     bank = Bank()
@@ -176,11 +217,6 @@ async def test_what_needs_no_yes_does_not_wait_for_what_does() -> None:
     assert (first.status, bank.log[:2]) == ("confirming", ["mail 60142", "balance"])
     assert first.text.endswith("yes or no?")
     assert (second.status, bank.log[2:]) == ("done", ["cancel 60142"])
-
-
-def calls(text: str, *named: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    steps = [{"id": f"s{number}", "tool": tool, "arguments": given} for number, (tool, given) in enumerate(named, 1)]
-    return {"text": text, "tool_calls": steps}
 
 
 CANCEL_AND_MAIL = reads("cancel_order", "send_invoice", values={"order": "60142"})

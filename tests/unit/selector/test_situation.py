@@ -182,6 +182,27 @@ async def test_what_is_said_for_inputs_is_told_by_flow(part: str, reply: str, fo
     assert (told[part], told["values" if part == "unclear" else "unclear"]) == (found, NOBODY)
 
 
+EVERY: list[Any] = [
+    pytest.param('{"flows": ["3"], "values": {"3": "all"}}', (REFUND,), {}, id="by number"),
+    pytest.param('{"flows": ["3"], "values": {"refund_order": " All "}}', (REFUND,), {}, id="by name"),
+    pytest.param(
+        '{"flows": ["1", "3"], "values": {"1": {"size": 42}, "3": "all"}}',
+        (REFUND,),
+        {EXCHANGE: {"size": 42}},
+        id="beside another flow",
+    ),
+    pytest.param('{"flows": ["3"], "values": {"size": "all"}}', (), {REFUND: {"size": "all"}}, id="a value"),
+    pytest.param('{"flows": ["3"], "values": {"1": "all"}}', (), {}, id="of a flow that is not chosen"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize(("reply", "every", "values"), EVERY)
+async def test_a_flow_may_be_wanted_for_all_there_are(reply: str, every: Any, values: Any) -> None:
+    result, _ = await chosen(reply)
+    assert (result.decision.every, result.decision.values) == (every, values)
+
+
 @pytest.mark.spec("011.4")
 async def test_the_sentence_of_a_yes_is_told() -> None:
     result, _ = await chosen('{"confirm": {"is": "yes", "quote": "Do it."}}')
