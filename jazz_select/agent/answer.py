@@ -196,7 +196,7 @@ def _question(name: str, declared: Input | None, meant: str) -> str:
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
     """Say that a flow was called off, and what was already done."""
-    return " ".join(filter(None, (say("called_off", title=titles.flow(flow.name)), _done_already(flow, titles))))
+    return " ".join(filter(None, (say("called_off", title=_with_objects(flow, titles)), _done_already(flow, titles))))
 
 
 def left_undone(pending: PendingCall) -> str:

@@ -76,7 +76,7 @@ SAID: list[Any] = [
     pytest.param(pays, ["refund_order"], "To go on, I need: order id.", id="what it needs"),
     pytest.param(pays, NUMBERED, ASKED, id="what it asks"),
     pytest.param(pays, AGREED, "{flow} is done.", id="that it is done"),
-    pytest.param(pays, [*NUMBERED, "no"], "All right, nothing more is done about: {flow}.", id="that it is off"),
+    pytest.param(pays, [*NUMBERED, "no"], "All right, nothing more is done about: {flow} (N-17).", id="that it is off"),
     pytest.param(raises, AGREED, "{flow} could not be done.", id="that it failed"),
     pytest.param(hangs_up, AGREED, UNHEARD, id="that nobody knows"),
 ]
