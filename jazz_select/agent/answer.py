@@ -437,7 +437,11 @@ class AnswerWriter:
     def _queued(self, work: TurnWork) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
         top, names = work.stack.top, list[str]()
+        asked = len(work.pending.more) if work.pending is not None and work.pending.door == "executor" else 0
         for each in reversed(work.stack.flows[:-1]):
+            if asked and top is not None and each.name == top.name:
+                asked -= 1  # the question names it
+                continue
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
             if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:

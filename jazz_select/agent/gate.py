@@ -1,7 +1,8 @@
 """The gate for destructive work: which flows and calls wait for the user's yes."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -205,6 +206,22 @@ class TurnApproval:
         """The granted calls that were made."""
         granted = () if self.granted is None else self.granted.calls
         return [each for each in granted if each not in self._left]
+
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """Keep what is asked for one flow apart from the question so far; calls go on being named as one turn's."""
+        asked, self.pending = self.pending, None
+        try:
+            yield
+        finally:
+            self.pending = asked
+
+    def ask_besides(self, wanted: PendingCall) -> bool:
+        """Ask about one more call in the same question, with what follows it; False if the question has no room."""
+        if self.pending is None or not self._add(wanted.model_copy(update={"then": ()})):
+            return False
+        self.pending = self.pending.model_copy(update={"then": (*self.pending.then, *wanted.then)})
+        return True
 
     def returned(self, call_id: str, output: Any) -> None:
         """Keep what a call returned, if the user approved it: an announced call may use that."""

@@ -82,7 +82,10 @@ class ActionRunner:
             text = "\n\n".join(filter(None, (state.text, became)))
             return replace(state, request=request, way="run", stack=stack, text=text)
         if top is not None and pending.flow:
-            return self._without(state, [top], told=became)
+            # Of the same flow, as many wishes as the question showed calls.
+            alike = [each for each in reversed(state.stack.flows[:-1]) if each.name == top.name]
+            shown = alike[: len(pending.more)] if pending.door == "executor" else []
+            return self._without(state, [top, *shown], told=became)
         return replace(state, way="ask", text=became or left_undone(pending))
 
     @_done.register

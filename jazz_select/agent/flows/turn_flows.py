@@ -341,12 +341,13 @@ class TurnFlows:
                 return replace(work, status="failed")
             over = len(work.stack.flows) < len(attempt.work.stack.flows)
             if run.status in _PAUSED and not over and spent is None:
-                work = await self._run_ready(work)
+                work = await self._asked_together(work, approval)
+                work = await self._run_ready(work, approval)
             work = replace(work, resumed=following.name if over and following is not None else "")
             return _with_wishes(work, wishes)
         return _with_wishes(work, wishes)
 
-    async def _run_ready(self, work: TurnWork) -> TurnWork:
+    async def _run_ready(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
         """Run the queued flows that need nothing from the user, while the one on top waits for an answer.
 
         Their runs come before that of the one on top, so that its question is the last thing said.
@@ -368,9 +369,9 @@ class TurnFlows:
                 pending=None,
                 runs=work.runs[:-1],
             )
-            approval = TurnApproval(self.approval, work.request.key, None, None)
             await tell_turn(FlowChosen(flow=queued.name))
-            done, attempt, run = await self._attempted(alone, queued, approval)
+            with approval.apart():
+                done, attempt, run = await self._attempted(alone, queued, approval)
             failed = run.status == "failed" or any(each.error for each in attempt.replies)
             if failed and not attempt.made:
                 continue  # nothing came of it, so it stays queued
@@ -385,6 +386,39 @@ class TurnFlows:
                 runs=(*done.runs, paused.runs[-1]),
                 chain=paused.chain or done.chain,
             )
+        return work
+
+    async def _asked_together(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
+        """Ask in one question about the same call for each object that was wished for.
+
+        The other wishes for the flow on top run as far as to their calls, and stay queued there until the yes.
+        """
+        top = work.stack.top
+        if top is None or work.pending is None or work.pending.door != "executor" or not work.runs:
+            return work
+        for queued in reversed(work.stack.flows[:-1]):
+            if queued.name != top.name or queued.status != "queued" or queued.choices or queued.wrong:
+                continue
+            alone = replace(
+                work,
+                stack=replace(
+                    work.stack, flows=(*(each for each in work.stack.flows if each.key != queued.key), queued)
+                ),
+                pending=None,
+                runs=(),
+            )
+            with approval.apart():
+                tried, _, run = await self._attempted(alone, queued, approval)
+            asked, reached = tried.pending, tried.stack.top
+            is_alike = (
+                run.status == "waiting" and asked is not None and reached is not None and reached.key == queued.key
+            )
+            if not is_alike or asked is None or reached is None or not approval.ask_besides(asked):
+                return work  # its own question comes when it is its turn
+            waiting = reached.model_copy(update={"status": "queued"})
+            flows = tuple(waiting if each.key == queued.key else each for each in work.stack.flows)
+            stack = replace(work.stack, flows=flows)
+            work = replace(work, stack=stack, pending=approval.pending, calls=tried.calls, notes=tried.notes)
         return work
 
     def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
