@@ -127,6 +127,8 @@ def is_courtesy(message: str) -> bool:
     if len(message) > LONGEST_READ:
         return False
     labels = [label for each in _ReadMessage(message, NOTHING_ASKED).sentences for label in each.labels]
+    if " ".join(label.phrase for label in labels) in phrases()["yes"]:
+        return False  # "please" alone agrees
     return bool(labels) and all(label.kind == "courtesy" for label in labels)
 
 

@@ -55,6 +55,10 @@ _OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Sent = Sequence[Message]
 
 
+_GIVES_WAY = {"description", "desired_effects", "examples"}
+"""What is left out of a flow's card where there is no room for it."""
+
+
 def shape(messages: Sent, *, spoken: str) -> list[Any]:
     """What of these messages the library wrote; of those that pass on what user or model said, who said it."""
     said = [each.role == "assistant" or _is_said(each.content, spoken) for each in messages]
@@ -72,7 +76,7 @@ def _lines(content: str) -> list[Any]:
     found = _XML.search(content)
     if found is None:
         return [_kind(line) for line in content.splitlines()]
-    tags = [(each.tag, sorted(each.attrib)) for each in ET.fromstring(found[0]).iter()]  # noqa: S314 - our own text
+    tags = [(each.tag, sorted({*each.attrib} - _GIVES_WAY)) for each in ET.fromstring(found[0]).iter()]  # noqa: S314 - our own text
     return [*_lines(content[: found.start()]), tags, *_lines(content[found.end() :])]
 
 

@@ -222,7 +222,7 @@ WORDED: list[Any] = [
     pytest.param("read", "The condition decides", "What the condition says decides", id="a rule"),
     pytest.param("read", ' description="', ' description="In short: ', id="a description"),
     pytest.param("call", "step by step", "one step after the other", id="how to go on"),
-    pytest.param("call", "changes nothing", "only reads", id="an effect in other words"),
+    pytest.param("call", "(changes something; ", "(acts; ", id="an effect in other words"),
     pytest.param("read", "Never guess", "Guess nothing", id="how to find"),
     pytest.param("decide", "You choose the next tool", "Choose the next tool", id="how to decide"),
 ]

@@ -18,6 +18,7 @@ PUT_TOGETHER = {
     "evaluation/checks/safety.py": "of the lines of a file of ours, injections.txt",
     "agent/reading/grounding.py": "of words that are escaped, and of constants beside it",
     "selector/reply.py": "of names that are escaped",
+    "phrases.py": "of words of the table, escaped, and of constants beside them",
 }
 
 
