@@ -145,8 +145,7 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
             return [ids.get(str(each), each) for each in cast("list[Any]", given)]
         if isinstance(given, dict):
             told = cast("dict[str, Any]", given)
-            names = [ids.get(name, name) if isinstance(each, dict) else name for name, each in told.items()]
-            return dict(zip(names, told.values(), strict=True))
+            return {ids.get(name, name): each for name, each in told.items()}
         return given
 
     read = cast("dict[str, object]", said) if isinstance(said, dict) else {}
