@@ -15,7 +15,7 @@ from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.decision_stage import NONE, DecisionStage
 from jazz_select.selector.policy import OnEmpty, Policy
 from jazz_select.selector.prompt import Prompt, build_prompt, growing_prompt
-from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.reply import ParsedReply, read_reply
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.selector.stage import LIKELY, Beliefs, Case, Choice, StageCosts, Verdict, first_live, likely_fits
 from jazz_select.stages import StageOutcome
@@ -37,7 +37,7 @@ _FAILED: Final = (Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
 
 
 def judge_reply(
-    reading: Reading,
+    reply: ParsedReply,
     candidates: Sequence[Candidate],
     live: Container[str],
     *,
@@ -49,19 +49,19 @@ def judge_reply(
 
     Only flows that have `begun` can be called off. `confirms`: a question waits for a yes or a no.
     """
-    if reading.status == "empty":
+    if reply.status == "empty":
         return (
-            Choice(answer=reading.answer) if on_empty == "none" else first_live(candidates, live, Reason.FALLBACK_EMPTY)
+            Choice(answer=reply.answer) if on_empty == "none" else first_live(candidates, live, Reason.FALLBACK_EMPTY)
         )
     offered = {candidate.flow_id for candidate in candidates}
-    runnable = tuple(each for each in reading.ids if each in offered and each in live)
-    off = tuple(each for each in reading.off if each in begun)
+    runnable = tuple(each for each in reply.ids if each in offered and each in live)
+    off = tuple(each for each in reply.off if each in begun)
     unresolved = _once(
-        *(each for each in reading.ids if each not in runnable), *(each for each in reading.off if each not in off)
+        *(each for each in reply.ids if each not in runnable), *(each for each in reply.off if each not in off)
     )
-    confirmed = reading.confirm if confirms else ""
+    confirmed = reply.confirm if confirms else ""
     if not set(off) & set(runnable):  # a reply that cancels and continues one flow contradicts itself
-        values, unclear = (_by_flow(each, offered, runnable or begun) for each in (reading.values, reading.unclear))
+        values, unclear = (_by_flow(each, offered, runnable or begun) for each in (reply.values, reply.unclear))
         if runnable or off or confirmed or values or unclear:
             return Choice(
                 tier=Tier.GUIDED,
@@ -70,10 +70,10 @@ def judge_reply(
                 unresolved=unresolved,
                 called_off=off,
                 confirmed=confirmed,
-                quote=reading.quote if confirmed else "",
+                quote=reply.quote if confirmed else "",
                 values=values,
-                repeated={each: more for each, more in reading.repeated.items() if each in values},
-                every=tuple(each for each in reading.every if each in runnable),
+                repeated={each: more for each, more in reply.repeated.items() if each in values},
+                every=tuple(each for each in reply.every if each in runnable),
                 unclear=unclear,
             )
     return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
@@ -183,27 +183,25 @@ class ChatStage:
         situation = request.situation
         confirms = situation is not None and bool(situation.confirms)
 
-        def read(answer: ChatReply) -> tuple[Reading, Choice]:
-            reading = read_reply(answer.text, built().order, of_message=built().reads)
-            return reading, judge_reply(
-                reading, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms
-            )
+        def read(answer: ChatReply) -> tuple[ParsedReply, Choice]:
+            reply = read_reply(answer.text, built().order, of_message=built().reads)
+            return reply, judge_reply(reply, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms)
 
         offered = {each.flow_id for each in shown}
 
-        def problem(answer: ChatReply, parsed: tuple[Reading, Choice]) -> str:
-            reading, choice = parsed
+        def problem(answer: ChatReply, parsed: tuple[ParsedReply, Choice]) -> str:
+            reply, choice = parsed
             if choice.reason is not Reason.FALLBACK_INVALID:
                 return ""
             names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
-            return why_unusable(answer, [names.get(each, each) for each in reading.ids], offered)
+            return why_unusable(answer, [names.get(each, each) for each in reply.ids], offered)
 
         try:
             if len(shown) > _LONG_LIST:
                 await in_daemon_thread(built, name="jazz-select-prompt")
             if situation is not None and situation.growing is not None:
                 situation.growing.keep(built().shown or ())
-            answer, (reading, choice) = await client.ask_until_usable(
+            answer, (reply, choice) = await client.ask_until_usable(
                 lambda: Inquiry(built().messages, built().schema, built().wanted),
                 deadline,
                 read=read,
@@ -218,7 +216,7 @@ class ChatStage:
         return replace(
             choice,
             raw_reply=answer.raw,
-            parsed_ids=reading.ids,
+            parsed_ids=reply.ids,
             usage=answer.usage,
             model=answer.model,
             attempts=answer.attempts,

@@ -126,7 +126,7 @@ def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ParsedReply:
     """A parsed reply. All but `status` and `ids` are empty unless it reads a message of a conversation.
 
     Attributes:
@@ -163,11 +163,11 @@ _MOST_WISHES: Final = 20
 """The most wishes for the same flow that are read from one reply."""
 _PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
 """The members of the object that reads a message of a conversation."""
-_EMPTY = Reading(status="empty")
-_UNREADABLE = Reading(status="unreadable")
+_EMPTY = ParsedReply(status="empty")
+_UNREADABLE = ParsedReply(status="unreadable")
 
 
-def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bool = False) -> Reading:
+def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bool = False) -> ParsedReply:
     """Parse which of `candidates`, in the order shown, a model's reply chooses. Anything but text is unreadable.
 
     `of_message`: the reply reads a message of a conversation, as an object with several members.
@@ -181,18 +181,18 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if of_message and (parts := _parts(text, value, offered)) is not None:
         return _read_parts(parts, offered)
     if value is not BROKEN:
-        return _read(value, offered).reading
+        return _read(value, offered).reply
     values = embedded(text)
     choices = (_read(value, offered) for value in _last_first(values, text))
     standing = max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
     if standing.trust > _Trust.NONE:
         footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
-        return _UNREADABLE if footnotes or _DENIED_ARRAY.search(text) else standing.reading
+        return _UNREADABLE if footnotes or _DENIED_ARRAY.search(text) else standing.reply
     mended = _read(repaired(text), offered)
-    if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair turns a lone bracket into an empty array
-        return mended.reading
+    if mended.trust > _Trust.STRANGE and mended.reply.ids:  # a repair turns a lone bracket into an empty array
+        return mended.reply
     prose = _read_prose(text, offered)
-    return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
+    return mended.reply if prose is _UNREADABLE and mended.reply.ids else prose
 
 
 def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
@@ -211,9 +211,9 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
     return None
 
 
-def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
-    chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
-    off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
+def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
+    chosen = _read(parts["flows"], offered).reply.ids if "flows" in parts else ()
+    off = _read(parts["off"], offered).reply.ids if "off" in parts else ()
     inputs, every = _without_every(parts.get("values"), offered)
     values, repeated = _each_wish(inputs, offered)
     unclear = _by_flow(parts.get("unclear"), offered)
@@ -224,7 +224,7 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     if not (chosen or off or values or unclear or answer):
         text = parts.get("answer")
         return replace(_EMPTY, answer=beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else "")
-    return Reading(
+    return ParsedReply(
         status="ids",
         ids=chosen,
         off=off,
@@ -287,7 +287,7 @@ class _Trust(IntEnum):
 
 
 class _Choice(NamedTuple):
-    reading: Reading
+    reply: ParsedReply
     trust: _Trust
 
 
@@ -307,7 +307,7 @@ def _read(value: Any, offered: Mentions) -> _Choice:
         ids[found or beginning(str(leaf), _ID_CHARS)] = None
         trust = max(trust, _trust(leaf, found=found is not None))
     if ids:
-        return _Choice(Reading(status="ids", ids=tuple(ids)), trust)
+        return _Choice(ParsedReply(status="ids", ids=tuple(ids)), trust)
     return _Choice(_EMPTY, _Trust.NAMED) if says_none else _Choice(_UNREADABLE, _Trust.NONE)
 
 
@@ -377,16 +377,16 @@ def _listed(text: str, offered: Mentions) -> list[str]:
     return parts if all(offered.find(part) for part in parts) else []
 
 
-def _read_prose(text: str, offered: Mentions) -> Reading:
+def _read_prose(text: str, offered: Mentions) -> ParsedReply:
     """Read prose: one candidate, a plain list, or "none fits". Prose that weighs candidates is unreadable."""
     if whole := offered.find(text):
-        return Reading(status="ids", ids=(whole,))
+        return ParsedReply(status="ids", ids=(whole,))
     ids, rest = offered.mentioned(text)
     if ids and _NONE_OF.match(text):
         return _EMPTY
     if ids:
         clear = not _DOUBT.search(text) and not _RATED.search(rest) and (len(ids) == 1 or _CONNECTING.fullmatch(rest))
-        return Reading(status="ids", ids=ids) if clear else _UNREADABLE
+        return ParsedReply(status="ids", ids=ids) if clear else _UNREADABLE
     if _NOTHING_FITS.search(text):
         return _EMPTY
-    return Reading(status="ids", ids=(text,)) if _BARE_ID.fullmatch(text) else _UNREADABLE
+    return ParsedReply(status="ids", ids=(text,)) if _BARE_ID.fullmatch(text) else _UNREADABLE

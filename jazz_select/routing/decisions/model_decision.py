@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError, DecisionReplyError, ModelError
 from jazz_select.json_values import json_bytes
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.decision_points import Chosen, ToolCandidate, ToolChoice
-from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.reply import ParsedReply, read_reply
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, clean, cut, in_one_line, name_shown
 from jazz_select.threads import Deadline
@@ -131,18 +131,18 @@ class ModelDecision:
             f"the name of one of these tools: {told}; or {_NONE} if none should come next",
         )
 
-        def problem(answer: ChatReply, reading: Reading) -> str:
-            usable = reading.status == "empty" or any(each in names for each in reading.ids)
-            return "" if usable else why_unusable(answer, reading.ids, names, what="tools")
+        def problem(answer: ChatReply, reply: ParsedReply) -> str:
+            usable = reply.status == "empty" or any(each in names for each in reply.ids)
+            return "" if usable else why_unusable(answer, reply.ids, names, what="tools")
 
-        _, reading = await client.ask_until_usable(
+        _, reply = await client.ask_until_usable(
             lambda: question,
             deadline,
             read=lambda answer: read_reply(answer.text, offered),
             problem=problem,
             max_reasks=self._max_reasks,
         )
-        return next((each for each in reading.ids if each in names), None)
+        return next((each for each in reply.ids if each in names), None)
 
 
 def decision_messages(

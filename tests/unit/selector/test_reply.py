@@ -5,22 +5,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.reply import ParsedReply, read_reply
 from jazz_select.values import Candidate
 from tests.unit.selector.shop import CANCEL, EXCHANGE, REFUND, candidates
 
 OFFERED = candidates("refund_order", "exchange_order", "cancel_order")
-EMPTY, UNREADABLE = Reading(status="empty"), Reading(status="unreadable")
+EMPTY, UNREADABLE = ParsedReply(status="empty"), ParsedReply(status="unreadable")
 
 
-def ids(*read: str) -> Reading:
-    return Reading(status="ids", ids=read)
+def ids(*read: str) -> ParsedReply:
+    return ParsedReply(status="ids", ids=read)
 
 
 class Case(NamedTuple):
     name: str
     reply: str
-    means: Reading
+    means: ParsedReply
 
 
 CASES = [
