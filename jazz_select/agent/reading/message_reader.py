@@ -15,9 +15,7 @@ from jazz_select.agent.reading.bare_answer import (
     several_answers,
     yes_not_taken,
 )
-from jazz_select.agent.reading.grounding import (
-    Grounded,
-)
+from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
 from jazz_select.agent.turn import TurnRequest, TurnWork

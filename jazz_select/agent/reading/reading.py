@@ -96,7 +96,3 @@ class Able(NamedTuple):
 
     reads: bool = False
     answers: bool = False
-
-
-NOTHING_READ = Reading()
-"""A message that says nothing to the agent."""

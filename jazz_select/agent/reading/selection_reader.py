@@ -441,7 +441,6 @@ def _confirmed(
     The answer is "unclear" for a yes that does not count, and for a refusal that only asks for time.
     """
     quote = decision.quote
-    quote = decision.quote
     if decision.confirmed == "no":
         return ("unclear" if asks_to_wait(quote) else "no"), ""
     if not quote:
