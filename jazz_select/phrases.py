@@ -139,18 +139,20 @@ def has_any(text: str, listed: Iterable[str]) -> bool:
 _SPELT: Final = tomllib.loads(Path(__file__).with_name("spelt.toml").read_text("utf-8"))
 
 
-def _spelt(kind: str) -> list[str]:
+def spelt_words(kind: str) -> list[str]:
     """Return the words of a kind in all languages, as `spelt.toml` explains them, in order."""
     return [word for table in _SPELT.values() for row in table[kind] for word in nfkc(row).casefold().split()]
 
 
 _VALUES: Final = (*range(21), *range(30, 100, 10))
-_NUMBERS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(_spelt("numbers"))}
-_ORDINALS: Final = {word: place % 10 + 1 for place, word in enumerate(_spelt("ordinals"))}
-_MANY: Final = {**dict.fromkeys(_spelt("hundred"), 100), **dict.fromkeys(_spelt("thousand"), 1_000)}
-_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_spelt("months"))}
-_WEEKDAYS: Final = {word: place % 7 for place, word in enumerate(_spelt("weekdays"))}
-_MEANING_ELSE: Final = frozenset(_spelt("also"))
+"""What the words of a row of numbers say, as `spelt.toml` orders them."""
+NUMBER_WORDS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(spelt_words("numbers"))}
+ORDINAL_WORDS: Final = {word: place % 10 + 1 for place, word in enumerate(spelt_words("ordinals"))}
+MULTIPLE_WORDS: Final = {**dict.fromkeys(spelt_words("hundred"), 100), **dict.fromkeys(spelt_words("thousand"), 1_000)}
+MONTH_WORDS: Final = {word: place % 12 + 1 for place, word in enumerate(spelt_words("months"))}
+_WEEKDAY_WORDS: Final = {word: place % 7 for place, word in enumerate(spelt_words("weekdays"))}
+AMBIGUOUS_WORDS: Final = frozenset(spelt_words("also"))
+"""Words for numbers that mean something else in running text."""
 _HOURS: Final = frozenset({"pm", "uhr"})
 """Marks of a time of the day that mean nothing else."""
 _CLOCK: Final = re.compile(
@@ -301,21 +303,21 @@ class Shown:
     def _other_word(self, words: Sequence[str]) -> str:
         """Return the first number, month or weekday in words that the question does not show, or ""."""
         for is_number, group in groupby(
-            words, key=lambda each: each not in _MEANING_ELSE and _value([each]) is not None
+            words, key=lambda each: each not in AMBIGUOUS_WORDS and _value([each]) is not None
         ):
             run = list(group)
             value = _value(run) if is_number else None
             if value is not None and value > 1 and Decimal(value) not in self.numbers:
                 return " ".join(run)
         for place, word in enumerate(words):
-            if word in self.words or word in _MEANING_ELSE:
+            if word in self.words or word in AMBIGUOUS_WORDS:
                 continue
             beside = words[max(place - 1, 0) : place + 2]
-            is_month = word in _MONTHS and (word not in kinds_in("") or any(each.isdecimal() for each in beside))
+            is_month = word in MONTH_WORDS and (word not in kinds_in("") or any(each.isdecimal() for each in beside))
             is_other = (
-                (word in _WEEKDAYS and _WEEKDAYS[word] not in {each.weekday() for each in self.days})
-                or (is_month and _MONTHS[word] not in {each.month for each in self.days})
-                or (word in _ORDINALS and _ORDINALS[word] not in {each.day for each in self.days})
+                (word in _WEEKDAY_WORDS and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days})
+                or (is_month and MONTH_WORDS[word] not in {each.month for each in self.days})
+                or (word in ORDINAL_WORDS and ORDINAL_WORDS[word] not in {each.day for each in self.days})
             )
             if is_other:
                 return word
@@ -328,10 +330,10 @@ def describe_other(written: str) -> str:
     parts = word.split()
     if _moneys(word):
         return "amount"
-    is_day = any(each in _MONTHS or each in _WEEKDAYS for each in parts)
+    is_day = any(each in MONTH_WORDS or each in _WEEKDAY_WORDS for each in parts)
     if is_day or _CLOCK.fullmatch(word) or _DAY.fullmatch(word):
         return "time"
-    is_number = _number(word) is not None or any(each in _NUMBERS or each in _MANY for each in parts)
+    is_number = _number(word) is not None or any(each in NUMBER_WORDS or each in MULTIPLE_WORDS for each in parts)
     return "number" if is_number else "thing"
 
 
@@ -339,9 +341,9 @@ def is_figure(word: str) -> bool:
     """Whether a word is a number, in digits or in words, an address, a currency, or a day."""
     if any(each.isdigit() for each in word) or "@" in word or word in _currencies() or word in _HOURS:
         return True
-    if word in _MEANING_ELSE:
+    if word in AMBIGUOUS_WORDS:
         return False
-    return any(word in each for each in (_ORDINALS, _MONTHS, _WEEKDAYS)) or _value([word]) is not None
+    return any(word in each for each in (ORDINAL_WORDS, MONTH_WORDS, _WEEKDAY_WORDS)) or _value([word]) is not None
 
 
 def is_run(word: str) -> bool:
@@ -435,12 +437,12 @@ def _value(words: Sequence[str]) -> int | None:
     """Return the value of a number in words, or None."""
     whole = part = 0
     for word in (piece for each in words for piece in each.split("-")):
-        if word in _MANY:
-            part = (part or 1) * _MANY[word]
-            if _MANY[word] > 100:  # noqa: PLR2004 - it ends a group
+        if word in MULTIPLE_WORDS:
+            part = (part or 1) * MULTIPLE_WORDS[word]
+            if MULTIPLE_WORDS[word] > 100:  # noqa: PLR2004 - it ends a group
                 whole, part = whole + part, 0
-        elif word in _NUMBERS:
-            part += _NUMBERS[word]
+        elif word in NUMBER_WORDS:
+            part += NUMBER_WORDS[word]
         else:
             return None
     return whole + part

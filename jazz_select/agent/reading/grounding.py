@@ -4,19 +4,25 @@ A value was said if it occurs whole in one message: as text, as a number in digi
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
-from jazz_select.phrases import LONGEST_READ
+from jazz_select.phrases import (
+    AMBIGUOUS_WORDS,
+    LONGEST_READ,
+    MONTH_WORDS,
+    MULTIPLE_WORDS,
+    NUMBER_WORDS,
+    ORDINAL_WORDS,
+    spelt_words,
+)
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import Tool
@@ -58,23 +64,11 @@ _DOT, _AT = re.compile(r"\s+(?:dot|punkt|punto|point)\s+"), re.compile(r"\s+(?:a
 _LED: Final = re.compile(
     r"(?<!\w)(?:no|nr|n[º°]|num|number|nummer|número|numero|numéro|#)[.:]? ?(\d{4,})(?![\w]|[-.,:/]\d)"
 )
-_SPELT: Final = tomllib.loads(Path(__file__).parents[2].joinpath("spelt.toml").read_text("utf-8"))
-
-
-def _listed(kind: str) -> list[str]:
-    """Return the words of a kind in all languages, as `spelt.toml` explains them, in order."""
-    return [word for table in _SPELT.values() for row in table[kind] for word in nfkc(row).casefold().split()]
-
-
-_VALUES: Final = (*range(21), *range(30, 100, 10))
-_WORDS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(_listed("numbers"))}
-_ORDINALS: Final = {word: place % 10 + 1 for place, word in enumerate(_listed("ordinals"))}
-_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_listed("months"))}
-_DIGIT_WORDS: Final = {"oh": "0", "o": "0", **{word: str(value) for word, value in _WORDS.items() if value < 10}}  # noqa: PLR2004
-_MANY: Final = {**dict.fromkeys(_listed("hundred"), 100), **dict.fromkeys(_listed("thousand"), 1_000)}
-_ALSO_WORDS, _GROUPING = frozenset(_listed("also")), frozenset(_listed("parts"))
+_DIGIT_WORDS: Final = {"oh": "0", "o": "0", **{word: str(value) for word, value in NUMBER_WORDS.items() if value < 10}}  # noqa: PLR2004
+_GROUPING: Final = frozenset(spelt_words("parts"))
+"""Words beside which a word for a number is only a part of a number."""
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
-_MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_MONTH: Final = rf"(?P<month>{'|'.join(sorted(MONTH_WORDS, key=len, reverse=True))})"
 _YEAR: Final = r"(?P<year>\d{4})"
 _DATES: Final = tuple(
     re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d)")
@@ -352,7 +346,7 @@ def _without_told_days(answer: str, told: frozenset[str]) -> str:
         parts = found.groupdict()
         if "year" in parts:
             return " " if _day(parts) in told else found.group()
-        day = f"{_MONTHS[parts['month']]:02}-{int(parts['day']):02}"
+        day = f"{MONTH_WORDS[parts['month']]:02}-{int(parts['day']):02}"
         return " " if day in days_of_years else found.group()
 
     for pattern in (*_DATES, *_DAYS_OF_A_YEAR):
@@ -528,16 +522,16 @@ def _spelt(text: str) -> list[int]:
     place = 0
     while place < len(tokens):
         end = place
-        if tokens[place] in _ORDINALS:
-            found.append(_ORDINALS[tokens[place]])
-        while end < len(tokens) and (tokens[end] in _MANY or _below_hundred(tokens[end]) is not None):
+        if tokens[place] in ORDINAL_WORDS:
+            found.append(ORDINAL_WORDS[tokens[place]])
+        while end < len(tokens) and (tokens[end] in MULTIPLE_WORDS or _below_hundred(tokens[end]) is not None):
             end += 1
         if end == place:
             place += 1
             continue
         around = {*tokens[max(place - 1, 0) : place], *tokens[end : end + 3]}
         value = _value(" ".join(tokens[place:end]))
-        if value is not None and not around & _GROUPING and tokens[place] not in _ALSO_WORDS:
+        if value is not None and not around & _GROUPING and tokens[place] not in AMBIGUOUS_WORDS:
             found.append(value)
         place = end
     return found
@@ -548,13 +542,13 @@ def _value(text: str) -> int | None:
     whole = part = 0
     words: list[str] = []
     for token in (*text.split(), ""):
-        if token and token not in _MANY:
+        if token and token not in MULTIPLE_WORDS:
             words.append(token)
             continue
         below = _below_hundred(" ".join(words)) if words else 0
         if below is None:
             return None
-        words, times = [], _MANY.get(token, 1)
+        words, times = [], MULTIPLE_WORDS.get(token, 1)
         if token == "" or times == 100:  # noqa: PLR2004
             part += (below or 1) * 100 if times == 100 else below  # noqa: PLR2004
         else:
@@ -563,16 +557,16 @@ def _value(text: str) -> int | None:
 
 
 def _below_hundred(text: str) -> int | None:
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in NUMBER_WORDS:
+        return NUMBER_WORDS[text]
     tens, _, ones = text.replace(" ", "-").partition("-")
-    ten, one = _WORDS.get(tens, 0), _WORDS.get(ones, 0)
+    ten, one = NUMBER_WORDS.get(tens, 0), NUMBER_WORDS.get(ones, 0)
     return ten + one if ten >= 20 and 0 < one < 10 else None  # noqa: PLR2004
 
 
 def _day(parts: Mapping[str, Any]) -> str:
     """Return a matched date in ISO 8601, or "" if it is invalid or ambiguous."""
-    day, month = parts.get("day"), parts.get("number") or _MONTHS.get(str(parts.get("month")))
+    day, month = parts.get("day"), parts.get("number") or MONTH_WORDS.get(str(parts.get("month")))
     if first := parts.get("first"):
         second = str(parts["second"])
         days = {_iso(parts["year"], second, first), _iso(parts["year"], first, second)} - {""}
