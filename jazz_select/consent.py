@@ -10,6 +10,7 @@ from jazz_select.phrases import (
     LONGEST_READ,
     NOTHING_ASKED,
     POINT,
+    QUESTION_MARKS,
     TOKEN,
     UNPARTED,
     WORD,
@@ -59,7 +60,6 @@ _EARLIER_MAIL: Final = re.compile(r"-{3,} ?\w.*\w ?-{3,}")
 _BLOCKS: Final = re.compile(r"\n[ \t\r]*\n")
 _SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
 _PARTS: Final = re.compile(r"(?<!\d)[,:]|[,:](?!\d)|[;¡¿…、()\[\]\"\n–—]+|\s-\s")
-_ASKING: Final = frozenset("?؟¿？")
 _QUOTED: Final = re.compile(r"[\"“”„«「『]([^\"“”„«»」』]*)[\"“”»」』]")
 _ELIDED: Final = re.compile(r"([^\W\d_]{1,5})'([^\W\d_]{3,})")
 """An article or a pronoun before a vowel: "l'ordine"."""
@@ -402,7 +402,7 @@ class _ReadMessage:
     def _sentence(self, text: str) -> _Sentence:
         written = text.replace(POINT, ".")
         clauses = tuple(self._clauses(text))
-        asks = not _ASKING.isdisjoint(text)
+        asks = not QUESTION_MARKS.isdisjoint(text)
         if not asks:
             is_short = len(text) <= _LONGEST_SENTENCE and not _QUOTED.search(text)
             return _Sentence(text=written, clauses=clauses, asks=False, kind=self._kind_of(clauses) if is_short else "")

@@ -18,6 +18,7 @@ from jazz_select.words import stem, stems
 
 LONGEST_READ: Final = 4_000
 """The most characters of a message that are read; Unicode folding may turn one into eighteen."""
+QUESTION_MARKS: Final = frozenset("?¿？؟")
 POINT: Final = "\ue001"
 """Placeholder for a point inside a number or a name."""
 KINDS: Final = (

@@ -4,13 +4,12 @@ from typing import Final, Literal
 
 from jazz_select.agent.turn import TurnWork
 from jazz_select.consent import is_courtesy
-from jazz_select.phrases import phrases
+from jazz_select.phrases import QUESTION_MARKS, phrases
 from jazz_select.text import nfkc
 from jazz_select.threads import spent_budget
 from jazz_select.words import ASKING
 
 Understanding = Literal["understood", "stuck", "neither"]
-_ASKS: Final = frozenset("?¿؟？")
 _ASKS_IN_JAPANESE: Final = "か"
 _EDGES: Final = " \t\r\n.,;:!…。、'\"()"
 
@@ -34,7 +33,7 @@ def understanding_of(work: TurnWork) -> Understanding:
 
 def is_question(message: str) -> bool:
     """Whether a message asks something: it has a question mark, or begins with a word of asking."""
-    if _ASKS & set(message):
+    if QUESTION_MARKS & set(message):
         return True
     text = nfkc(message).casefold().strip(_EDGES)
     words = text.split()
@@ -58,7 +57,7 @@ def _found_no_flow(work: TurnWork) -> bool:
     """Whether no flow fits and nobody knew what was meant: no model answers, or it asks back and looks nothing up."""
     if work.stack.top is not None or work.way != "open":
         return False
-    return bool(_ASKS & set(work.text)) or not _is_answered(work)
+    return bool(QUESTION_MARKS & set(work.text)) or not _is_answered(work)
 
 
 def _failed(work: TurnWork) -> bool:

@@ -31,6 +31,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.phrases import QUESTION_MARKS
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
@@ -490,7 +491,7 @@ class OpenFlows:
             return f"{undone}\n\n{said}"
         made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
-        asked = " ".join(each.strip() for each in _SENTENCES.split(said) if each.rstrip().endswith(_ASKING))
+        asked = " ".join(each.strip() for each in _SENTENCES.split(said) if each.rstrip().endswith((*QUESTION_MARKS,)))
         return "\n\n".join(filter(None, (told, asked)))
 
     def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
@@ -631,7 +632,6 @@ class OpenFlows:
 
 
 _SENTENCES: Final = re.compile(r"(?<=[.!?…؟])\s+|(?<=[。！？])|\n+")
-_ASKING: Final = ("?", "？", "؟")
 _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 """Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
 

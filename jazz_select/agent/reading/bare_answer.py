@@ -22,7 +22,7 @@ from jazz_select.agent.reading.grounding import (
 )
 from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, read_consent
-from jazz_select.phrases import phrases
+from jazz_select.phrases import QUESTION_MARKS, phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.telemetry import span
@@ -161,7 +161,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
         ]
         return {name: value for each in found for name, value in each.items()} if all(found) else {}
     text = " ".join(nfkc(message).split()).strip(EDGES + " ")
-    if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or set("?¿؟") & set(message):
+    if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or QUESTION_MARKS & set(message):
         return {}
     ((name, want),) = wanted.items()
     words = normalized(text).split()

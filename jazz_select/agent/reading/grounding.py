@@ -21,6 +21,7 @@ from jazz_select.phrases import (
     MULTIPLE_WORDS,
     NUMBER_WORDS,
     ORDINAL_WORDS,
+    QUESTION_MARKS,
     spelt_words,
 )
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
@@ -43,7 +44,6 @@ EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 _MOST_LEAVES: Final = 200
 _MOST_PLACES: Final = 300
 """The most places of a value in a message that are looked at: one letter may stand there thousands of times."""
-_ASKING: Final = frozenset("?？؟")
 _TELLING: Final = re.compile(r"[\d@]|://")
 """Characters that mark a word as a number, address or code."""
 _LONG_NUMBER: Final = 7
@@ -188,7 +188,7 @@ def ground(
     A value that the agent itself `offered` is often repeated in a question about it ("who is mallory@example.org?"), so
     for such a value only messages without a question count.
     """
-    stated = [text for text in said if _ASKING.isdisjoint(text)] if offered else said
+    stated = [text for text in said if QUESTION_MARKS.isdisjoint(text)] if offered else said
     echoes = {normalized(str(value)) for value in offered}
 
     def evidence(value: object) -> Sequence[str]:

@@ -275,6 +275,8 @@ def test_plain_words_answer_for_nothing_else(parts: Any) -> None:
         pytest.param({"anyOf": [{"enum": ["small"]}, TEXT]}, "quite large", None, id="perhaps one of a list"),
         pytest.param({"type": "string", "format": "password"}, "quite large", None, id="a text of a format"),
         pytest.param({"anyOf": [WHOLE, TEXT]}, "quite large", None, id="a number or a text"),
+        pytest.param(TEXT, "how large can it be?", None, id="a question"),
+        pytest.param(TEXT, "どれが大きいですか？", None, id="a question with a wide mark"),
     ],
 )
 def test_what_an_author_asks_is_answered_by_the_whole_message(part: Any, message: str, found: Any) -> None:
