@@ -41,17 +41,17 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
     """
     top = state.stack.top
     if reading.problem:
-        return _without_a_selection(state)
+        return _follow_failure(state)
     if reading.waits:
         return (Tell("paused", "the user asked for time", pauses=True),)
     if reading.source == "model":
-        return _as_read(state, reading, able)
+        return _follow_model(state, reading, able)
     if reading.answer in {"yes", "no"} and state.pending is not None:
-        return _as_answered(state.pending.flow, reading)
+        return _follow_answer(state.pending.flow, reading)
     if reading.proposal == "no":
         return (Reject(),)
     if reading.answer == "yes" and top is not None:
-        return (Agree(), *_beside(reading, after=top.name))
+        return (Agree(), *_follow_rest(reading, after=top.name))
     if reading.called_off:
         return (CallOff(),)
     if reading.for_model:
@@ -59,12 +59,12 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
     if reading.picked == "off":
         return (Tell("none_of_these", "which flow is meant was asked, and the user called it off"),)
     if reading.source == "rule" and reading.says_values and top is not None:
-        return _filled(top, reading, goes_on=False)
+        return _fill(top, reading, goes_on=False)
     if reading.source == "rule" and reading.wishes:
         return (Begin(reading.wishes),)
     if reading.question is not None:
-        return _which(state, reading)
-    return _as_recalled(state, reading, able)
+        return _ask_which(state, reading)
+    return _follow_recall(state, reading, able)
 
 
 def why_open(found: FlowSelectionResult | None) -> str:
@@ -84,40 +84,41 @@ def why_open(found: FlowSelectionResult | None) -> str:
     return "no flow fits"
 
 
-def _without_a_selection(state: TurnWork) -> tuple[Action, ...]:
+def _follow_failure(state: TurnWork) -> tuple[Action, ...]:
+    """Go on without a selection: nobody could say which flow is meant."""
     if state.stack.waiting is not None:
         return (AskAgain(),)
     return (Answer(),) if state.stack.top is None else (Continue(),)
 
 
-def _as_answered(flow: str, reading: Reading) -> tuple[Action, ...]:
+def _follow_answer(flow: str, reading: Reading) -> tuple[Action, ...]:
     """Follow a rule's yes or no to the call that waits."""
     if reading.answer == "yes":
-        return (Grant(), *_beside(reading, after=flow))
-    return (Refuse(), *_beside(reading))
+        return (Grant(), *_follow_rest(reading, after=flow))
+    return (Refuse(), *_follow_rest(reading))
 
 
-def _beside(reading: Reading, *, after: str = "") -> tuple[Action, ...]:
+def _follow_rest(reading: Reading, *, after: str = "") -> tuple[Action, ...]:
     """Follow what was said beside an answer: wishes begin, and anything else is not passed over."""
     if reading.wishes:
         return (Begin(reading.wishes, after=after),)
     return (LeaveOver(reading.rest),) if reading.rest else ()
 
 
-def _as_read(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
+def _follow_model(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
     """Follow what a chat model read."""
     pending, waiting = state.pending, state.stack.waiting
     own = "" if pending is None else pending.flow
     if pending is not None and reading.answer == "no":
-        return _refused(state, reading)
+        return _refuse(state, reading)
     if pending is not None and reading.answer == "yes":
         off = (CallOff(reading.called_off),) if reading.called_off else ()
-        return (Grant(), *off, *_beside(reading, after=own))
+        return (Grant(), *off, *_follow_rest(reading, after=own))
     instructs = bool(reading.wishes or reading.called_off)
     if reading.answer == "unclear" and (own in reading.called_off or not instructs):
         return (AskAgain(),)
     if not instructs and waiting is not None and reading.says_values:
-        return _gone_on(state, waiting, reading, able)
+        return _go_on(state, waiting, reading, able)
     if reading.called_off and not reading.wishes:
         return (CallOff(reading.called_off),)
     if not reading.wishes:
@@ -129,18 +130,18 @@ def _as_read(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...
     if waiting is None or top is None or top.name not in reading.names:
         return (*off, Begin(reading.wishes))
     if reading.names == [top.name]:
-        return (*off, *_gone_on(state, top, reading, able))
+        return (*off, *_go_on(state, top, reading, able))
     first = Wish(top.name)
-    others = tuple(_besides(top.name, reading.wishes))
+    others = tuple(_other_wishes(top.name, reading.wishes))
     return (*off, Fill(reading.said, goes_on=True), Begin((first, *others)))
 
 
-def _refused(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
+def _refuse(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
     """Drop the call that waits. If the message goes on with its flow, the model at work there hears it."""
     pending, top = state.pending, state.stack.top
     own = "" if pending is None else pending.flow
     goes_on = own in reading.names
-    others = tuple(_besides(own, reading.wishes)) if goes_on else reading.wishes
+    others = tuple(_other_wishes(own, reading.wishes)) if goes_on else reading.wishes
     if goes_on and top is not None and pending is not None and pending.door == "chain":
         return (Refuse(is_heard=True), *((Begin(others, after=own),) if others else ()))
     if goes_on and top is not None and reading.says_values:
@@ -148,30 +149,30 @@ def _refused(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
     return (Refuse(), *((Begin(others),) if others else ()))
 
 
-def _gone_on(state: TurnWork, waiting: OpenFlow, reading: Reading, able: Able) -> tuple[Action, ...]:
+def _go_on(state: TurnWork, waiting: OpenFlow, reading: Reading, able: Able) -> tuple[Action, ...]:
     """Go on with the waiting flow, or answer a question about it if the message gives it nothing."""
     known = {**waiting.answers, **state.request.context}
     waits = state.pending is not None or any(name not in known for name in waiting.asks)
     is_repeated = sum(each.flow == waiting.name for each in reading.wishes) > 1
     if waits and able.answers and not reading.says_values and not is_repeated:
         return (Answer(about=True),)
-    return _filled(waiting, reading, goes_on=True)
+    return _fill(waiting, reading, goes_on=True)
 
 
-def _filled(waiting: OpenFlow, reading: Reading, *, goes_on: bool) -> tuple[Action, ...]:
+def _fill(waiting: OpenFlow, reading: Reading, *, goes_on: bool) -> tuple[Action, ...]:
     """Fill the waiting flow with the first object, and begin it again for each of the others."""
     fill = Fill(reading.said, goes_on=goes_on, is_understood=reading.is_understood)
-    others = tuple(each for each in _besides(waiting.name, reading.wishes) if each.flow == waiting.name)
+    others = tuple(each for each in _other_wishes(waiting.name, reading.wishes) if each.flow == waiting.name)
     return (fill, Begin((Wish(waiting.name), *others))) if others else (fill,)
 
 
-def _besides(own: str, wishes: Sequence[Wish]) -> Sequence[Wish]:
+def _other_wishes(own: str, wishes: Sequence[Wish]) -> Sequence[Wish]:
     """Return the wishes without the first one for a flow that is open already."""
     place = next((place for place, each in enumerate(wishes) if each.flow == own), None)
     return wishes if place is None else (*wishes[:place], *wishes[place + 1 :])
 
 
-def _which(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
+def _ask_which(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
     """Ask which flow is meant, as the selector suggests, unless the message is for the flow under way."""
     top, waiting, question = state.stack.top, state.stack.waiting, reading.question
     why = reading.not_asked
@@ -186,11 +187,11 @@ def _which(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
     return (Answer(why),) if top is None else (Continue(why=why),)
 
 
-def _as_recalled(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:
+def _follow_recall(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:
     """Follow what recall found, or the user chose."""
     top, waiting = state.stack.top, state.stack.waiting
     if waiting is not None and (not reading.is_sure or reading.names == [waiting.name]):
-        return _filled(waiting, reading, goes_on=reading.is_sure)
+        return _fill(waiting, reading, goes_on=reading.is_sure)
     if reading.is_sure:
         wishes = reading.wishes[:1] if reading.is_held else reading.wishes
         return (Begin(wishes, is_held=reading.is_held, is_first=able.answers and not reading.is_held),)

@@ -52,22 +52,22 @@ class ActionRunner:
             reason=state.reason or reading.problem,
         )
         for action in actions:
-            state = await self._done(action, state, reading)
+            state = await self._perform(action, state, reading)
         return state
 
     @singledispatchmethod
-    async def _done(self, action: Action, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
-        """Carry out one action."""
+    async def _perform(self, action: Action, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
+        """Perform one action."""
         msg = f"no such action: {action!r:.80}"
         raise TypeError(msg)
 
-    @_done.register
+    @_perform.register
     async def _grant(self, action: Grant, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         pending = state.pending
         way = "run" if pending is not None and pending.flow else "open"
         return replace(state, way=way, granted=pending, pending=None)
 
-    @_done.register
+    @_perform.register
     async def _refuse(self, action: Refuse, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         pending, top = state.pending, state.stack.top
         if pending is None:
@@ -88,14 +88,14 @@ class ActionRunner:
             return self._without(state, [top, *shown], told=became)
         return replace(state, way="ask", text=became or left_undone(pending))
 
-    @_done.register
+    @_perform.register
     async def _agree(self, action: Agree, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         top = state.stack.top
         if top is None:
             return state
         return replace(state, way="run", stack=state.stack.with_top(self.running.gate.agreed(top)), pending=None)
 
-    @_done.register
+    @_perform.register
     async def _fill(self, action: Fill, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         top = state.stack.top
         if top is None:
@@ -113,7 +113,7 @@ class ActionRunner:
             filled = replace(filled, text=say("not_understood"))
         return _asked_again(filled)
 
-    @_done.register
+    @_perform.register
     async def _reject(self, action: Reject, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         top = state.stack.top
         name = next(iter(top.asks), "") if top is not None else ""
@@ -123,10 +123,10 @@ class ActionRunner:
         stack = state.stack.with_top(top.model_copy(update={"choices": choices}))
         return replace(state, way="ask", stack=stack, pending=None, reason=f"{name} is another one")
 
-    @_done.register
+    @_perform.register
     async def _begin(self, action: Begin, state: TurnWork, reading: Reading) -> TurnWork:
         wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
-        wishes, too_many = _within_room(state.stack.flows, wishes)
+        wishes, too_many = _split_by_room(state.stack.flows, wishes)
         wanted = reading.wanted or state.request.message
         begun = _with_wishes(state, wishes, wanted=wanted)
         if too_many:
@@ -143,7 +143,7 @@ class ActionRunner:
         way = "open" if state.granted is not None and not action.after else "run"
         return replace(begun, way=way, resumed="", hears_first=action.is_first)
 
-    @_done.register
+    @_perform.register
     async def _call_off(self, action: CallOff, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         top = [state.stack.top] if state.stack.top is not None else []
         named = [each for each in reversed(state.stack.flows) if each.name in action.flows]
@@ -155,30 +155,30 @@ class ActionRunner:
         left = replace(left, pending=pending_of_top(pending, left.stack.top))
         return left if state.granted is None else replace(left, way=state.way, resumed="")
 
-    @_done.register
+    @_perform.register
     async def _leave_over(self, action: LeaveOver, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         if state.way == "ask":
             return replace(state, text=f"{state.text}\n\n{left_open(action.rest)}")
-        return replace(state, besides=action.rest)
+        return replace(state, rest=action.rest)
 
-    @_done.register
+    @_perform.register
     async def _ask_which(self, action: AskWhich, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         why = f"{_WHICH}: {state.reason}".removesuffix(": ")
         return replace(state, way="ask", text=action.question.text, question=action.question, reason=why)
 
-    @_done.register
+    @_perform.register
     async def _ask_again(self, action: AskAgain, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         return _asked_again(replace(state, way="ask"))
 
-    @_done.register
+    @_perform.register
     async def _continue(self, action: Continue, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         return replace(state, way="run", hears_first=action.is_first, reason=state.reason or action.why)
 
-    @_done.register
+    @_perform.register
     async def _answer(self, action: Answer, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         return replace(state, way="open", about=action.about, reason=state.reason or action.why)
 
-    @_done.register
+    @_perform.register
     async def _tell(self, action: Tell, state: TurnWork, reading: Reading) -> TurnWork:  # noqa: ARG002
         reason = state.reason or action.why
         return replace(state, way="ask", text=say(action.text), reason=reason, paused=action.pauses)
@@ -216,7 +216,7 @@ class ActionRunner:
             goes_on = False
         elif is_correction:
             known |= {"parts": {}, "pending": None}
-        told = [state.text, *_said_back(top, answers, back)]
+        told = [state.text, *_corrections_in_words(top, answers, back)]
         stack = state.stack.with_top(top.model_copy(update=known))
         way = "run" if goes_on or said.refusal else "ask"
         return replace(state, way=way, stack=stack, text="\n".join(filter(None, told)))
@@ -275,7 +275,8 @@ def pending_of_top(pending: PendingCall | None, top: OpenFlow | None) -> Pending
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
-def _said_back(top: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
+def _corrections_in_words(top: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each value that replaces another one, or is taken back."""
     for name, value in answers.items():
         if name in top.answers and not same(top.answers[name], value):
             old, new = (shown_value(each) for each in (top.answers[name], value))
@@ -300,7 +301,7 @@ def _asked_again(state: TurnWork) -> TurnWork:
     return replace(state, pending=pending, reason=state.reason or f"the question was asked again: {why}")
 
 
-def _within_room(flows: Sequence[OpenFlow], wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
+def _split_by_room(flows: Sequence[OpenFlow], wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
     """Return the wishes for which a conversation has room beside its open flows, and the others."""
     named = {each.flow for each in wishes}
     taken = sum(each.name not in named and not each.is_final for each in flows)  # what destroyed something is kept
@@ -324,13 +325,13 @@ def _with_wishes(state: TurnWork, wishes: Sequence[Wish], *, wanted: str) -> Tur
     )
     # The wishes lie on top in reverse order, so that the first runs first.
     placed = list(reversed(after[len(after) - len(wishes) :]))
-    ordered = _in_placed_order(placed, wishes)
-    flows = (*after[: len(after) - len(wishes)], *reversed([_chosen(each, said) for each, said in ordered]))
+    ordered = _paired_with_said(placed, wishes)
+    flows = (*after[: len(after) - len(wishes)], *reversed([_with_said(each, said) for each, said in ordered]))
     failed = tuple(each for each in stack.failed if not any(each.key == flow.key for flow in placed))
     return replace(state, stack=FlowStack(flows, failed), pending=None)
 
 
-def _in_placed_order(placed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow, Grounded]]:
+def _paired_with_said(placed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow, Grounded]]:
     """Pair each flow with what was said for it: the first of a name with the first wish for it, and so on."""
     left = list(wishes)
     paired: list[tuple[OpenFlow, Grounded]] = []
@@ -342,7 +343,7 @@ def _in_placed_order(placed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list
     return paired
 
 
-def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
+def _with_said(flow: OpenFlow, said: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
         return flow.model_copy(update={"pending": None})

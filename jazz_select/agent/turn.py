@@ -300,7 +300,7 @@ class TurnWork:
         text: Text for the user so far.
         question: The question which flow is meant, if the turn asks it.
         about: Whether the message only asks or comments about the top flow.
-        besides: The rest of a message beside a yes or a no, if no flow fits it.
+        rest: The words of a message beside a yes or a no, if no flow fits it.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
         paused: Whether the user asked for time, so that what waits is not asked again.
         no_yes: Why a yes in the message does not count, in words; empty if there is none, or it counts.
@@ -328,7 +328,7 @@ class TurnWork:
     resumed: str = ""
     question: UserQuestion | None = None
     about: bool = False
-    besides: str = ""
+    rest: str = ""
     hears_first: bool = False
     paused: bool = False
     no_yes: str = ""

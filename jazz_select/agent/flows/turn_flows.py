@@ -250,8 +250,8 @@ class TurnFlows:
         request = selected.request
         approval = TurnApproval(self.approval, request.key, selected.granted, request.conversation.pending)
         work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
-        if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
-            work = await self._also_answered(work, selected.besides, approval)
+        if selected.rest and (selected.granted is None or selected.granted.door == "executor"):
+            work = await self._also_answered(work, selected.rest, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
 
     async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
