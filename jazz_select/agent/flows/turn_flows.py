@@ -251,16 +251,16 @@ class TurnFlows:
         approval = TurnApproval(self.approval, request.key, selected.granted, request.conversation.pending)
         work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
         if selected.rest and (selected.granted is None or selected.granted.door == "executor"):
-            work = await self._also_answered(work, selected.rest, approval)
+            work = await self._answer_rest(work, selected.rest, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
 
-    async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
+    async def _answer_rest(self, work: TurnWork, rest: str, approval: TurnApproval) -> TurnWork:
         """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
         if self.loops is None:
-            return replace(work, text=left_open(besides))
+            return replace(work, text=left_open(rest))
         if answer := self._answer_read(work):
             return replace(work, text=await _said(answer))
-        alone = replace(work, request=replace(work.request, message=besides))
+        alone = replace(work, request=replace(work.request, message=rest))
         view = ConversationView.of(alone, self.titles.flow, agreed=True)
         talked = await self.loops.bound_to(view.request.context).talk(
             view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),)

@@ -136,7 +136,7 @@ class MessageReader:
         )
 
     async def _with_values(self, waiting: OpenFlow, answers: Mapping[str, Any]) -> Reading:
-        said, notes = await self.selections.checked(waiting.name, Grounded(values=answers))
+        said, notes = await self.selections.check_values(waiting.name, Grounded(values=answers))
         return Reading(said=said, notes=notes)
 
     async def _several(self, waiting: OpenFlow, several: Sequence[Mapping[str, Any]]) -> Reading:
@@ -144,7 +144,7 @@ class MessageReader:
         wishes: list[Wish] = []
         notes: tuple[str, ...] = ()
         for each in several:
-            said, more = await self.selections.checked(waiting.name, Grounded(values={**waiting.answers, **each}))
+            said, more = await self.selections.check_values(waiting.name, Grounded(values={**waiting.answers, **each}))
             wishes.append(Wish(waiting.name, said))
             notes += more
         return Reading(said=new_in(wishes[0].said, waiting), wishes=tuple(wishes), notes=notes)
@@ -159,7 +159,7 @@ class MessageReader:
         alone = replace(after, request=replace(state.request, message=rest), pending=None)
         granted = state.pending if reading.answer == "yes" else None
         try:
-            finding = self.selections.found(replace(alone, granted=granted), "", waits=False)
+            finding = self.selections.select(replace(alone, granted=granted), "", waits=False)
             found = await run_within_budget(finding, what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             problem = f"no flow could be looked for: {describe_error(error)}"

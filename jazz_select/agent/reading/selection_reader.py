@@ -83,7 +83,7 @@ class SelectionReader:
     async def read(self, state: TurnWork, picked: PickedOption) -> Reading:
         """Read a message that no rule could settle, by a selection."""
         try:
-            found = await run_within_budget(self.found(state, picked), what="recall")
+            found = await run_within_budget(self.select(state, picked), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             own = error if isinstance(error, JazzSelectError) else None
             return Reading(
@@ -178,7 +178,7 @@ class SelectionReader:
             return False
         return any(is_denied(message, (each.name, each.title, *each.aliases)) for each in found.chosen_flows)
 
-    async def found(self, state: TurnWork, picked: PickedOption, *, waits: bool = True) -> FlowSelectionResult:
+    async def select(self, state: TurnWork, picked: PickedOption, *, waits: bool = True) -> FlowSelectionResult:
         """Select by the message alone if that is enough or required, else with the earlier turns.
 
         A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
@@ -189,20 +189,20 @@ class SelectionReader:
         request = state.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
         asked = request.conversation.question
-        select = self.running.selector.select
+        choose = self.running.selector.select
         if picked:
-            return await select(message, context=context, asked=asked)
+            return await choose(message, context=context, asked=asked)
         if self.able.reads:
             situation = self._situation(state, message)
-            return await select(message, episode_summaries=episodes, context=context, situation=situation, asked=asked)
+            return await choose(message, episode_summaries=episodes, context=context, situation=situation, asked=asked)
         within = WITHIN if has_capability(self.running.selector, "situation") else None
-        own = await select(message, context=context, situation=within)
+        own = await choose(message, context=context, situation=within)
         if not episodes and asked is None:
             return own
         is_answer = waits and state.stack.waiting is not None and asked is None
         if is_answer or self.is_decisive(own, message):
             return own
-        found = await select(message, episode_summaries=episodes, context=context, situation=within, asked=asked)
+        found = await choose(message, episode_summaries=episodes, context=context, situation=within, asked=asked)
         if own.decision.question is not None and not self.is_decisive(found, message):
             return own
         ran = {name: self.running.flow(name) for name in _ran_in(episodes)}
@@ -246,7 +246,7 @@ class SelectionReader:
             else:
                 found = ground(values, unclear, wanted, heard, offered)
             found = found._replace(wrong=_not_chosen(found, values, wanted, state))
-            checked, more = await self.checked(name, found)
+            checked, more = await self.check_values(name, found)
             notes += [note for note in more if note not in notes]
             refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
             notes += [note for note in refused if note not in notes]
@@ -270,7 +270,7 @@ class SelectionReader:
         said = new_in(said, waiting, state.request.message)
         if self.model is None and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
-            said, notes = await self.checked(waiting.name, said._replace(values=plain))
+            said, notes = await self.check_values(waiting.name, said._replace(values=plain))
             reading = replace(reading, notes=(*reading.notes, *notes))
         if len(own) > 1 and waiting.name not in reading.names:
             repeated = tuple(Wish(waiting.name, each) for each in own)
@@ -369,7 +369,7 @@ class SelectionReader:
 
         return begins
 
-    async def checked(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
+    async def check_values(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
         """Apply the author's checks to the values."""
         found = await self.running.checked(name, said.values)
         wrong = {**said.wrong, **found.wrong}

@@ -182,13 +182,13 @@ def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[s
 
 
 def parsed(value: Mapping[str, Any]) -> Reference:
-    """The parts of a reference that was checked."""
+    """Return the parts of a reference that was checked."""
     step, _, pointer = str(value[_REF]).partition("#")
     return Reference(step.strip(), pointer)
 
 
 def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -> Any:
-    """`value` with the outputs that its references, checked before, lead to, as copies.
+    """Return `value` with copies of the outputs that its references, checked before, lead to.
 
     A reference stays as it is where `output_of` gives `NotYet`; what leads nowhere is added to `lost`.
     """
@@ -211,7 +211,7 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
 
 
 def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
-    """`value` with references to these steps by other ids."""
+    """Return `value` with other ids for these steps in its references."""
     if isinstance(value, list | tuple):
         return [with_steps_named(each, names) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
