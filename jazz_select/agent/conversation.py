@@ -68,8 +68,8 @@ class PendingCall(BaseModel):
         filled: The names of the arguments that the caller's context filled; no model is shown these.
         then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
             `identity` and those that are announced; the others are only named.
-        more: Further calls of the same reply of a model, which are asked about together with this one: one yes is for
-            all, and one no refuses all.
+        more: Further calls that are asked about together with this one, of the same reply of a model or of other wishes
+            for the same flow: one yes is for all, and one no refuses all.
         named: How the user named what it is about, where its words and arguments do not show that.
         uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
             are not known yet from the outputs of these calls. A model's call has references to them in its arguments.

@@ -170,7 +170,7 @@ class TurnApproval:
 
     Attributes:
         claims: The store of claims, in which one process reserves a call; None without one.
-        pending: The first call that needs the user's approval, with the others of the same reply of a model.
+        pending: The first call that needs the user's approval, with those that are asked about together with it.
         granted: The call that the user has approved, with those of its question.
         passed: The place and id of the last approved destructive call, by flow, path and tool.
         found: What the flows that a flow calls found, by that flow; an approval hook sees it.

@@ -59,8 +59,9 @@ class TurnResult:
         resumed: The parked flow that is under way again.
         incomplete: Whether a limit cut the answer short; the text then says what is left, and asks whether to go on.
         reason: Why the turn ended so, if that is not plain: for logs, not for users.
-        notes: Degradations: facts of an open flow that could not be kept in `conversation`, by name; and that nothing
-            keeps two processes from continuing with the same approved call.
+        notes: What was read and did not count, such as a yes or a value, and why; degradations, such as facts of an
+            open flow that could not be kept in `conversation`; and that nothing keeps two processes from continuing
+            with the same approved call.
         chain: What a model and its tools did, if one did.
         error: What went wrong; a FormatError keeps the chain, so that formatting alone can be retried.
         trace: Spans of every step, decision and call.
