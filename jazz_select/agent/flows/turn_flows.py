@@ -375,23 +375,14 @@ class TurnFlows:
             failed = run.status == "failed" or any(each.error for each in attempt.replies)
             if failed and not attempt.made:
                 continue  # nothing came of it, so it stays queued
-            flows = tuple(each for each in done.stack.flows if each.key != top.key)
-            if done.pending is not None and flows and flows[-1].key == queued.key:
-                flows = (*flows[:-1], flows[-1].model_copy(update={"pending": done.pending}))
-            work = replace(
-                done,
-                stack=replace(done.stack, flows=(*flows, top)),
-                status=paused.status,
-                pending=paused.pending,
-                runs=(*done.runs, paused.runs[-1]),
-                chain=paused.chain or done.chain,
-            )
+            work = _placed_below(paused, top, queued, done)
         return work
 
     async def _asked_together(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
         """Ask in one question about the same call for each object that was wished for.
 
-        The other wishes for the flow on top run as far as to their calls, and stay queued there until the yes.
+        The other wishes for the flow on top run as far as to their calls, and stay queued there until the yes. One that
+        comes to another end is tried again when it is its turn, unless it has changed something on its way.
         """
         top = work.stack.top
         if top is None or work.pending is None or work.pending.door != "executor" or not work.runs:
@@ -399,27 +390,28 @@ class TurnFlows:
         for queued in reversed(work.stack.flows[:-1]):
             if queued.name != top.name or queued.status != "queued" or queued.choices or queued.wrong:
                 continue
-            alone = replace(
-                work,
-                stack=replace(
-                    work.stack, flows=(*(each for each in work.stack.flows if each.key != queued.key), queued)
-                ),
-                pending=None,
-                runs=(),
-            )
+            others = tuple(each for each in work.stack.flows if each.key != queued.key)
+            stack = replace(work.stack, flows=(*others, queued))
+            alone = replace(work, stack=stack, status="done", pending=None, runs=work.runs[:-1])
             with approval.apart():
-                tried, _, run = await self._attempted(alone, queued, approval)
+                tried, attempt, run = await self._attempted(alone, queued, approval)
             asked, reached = tried.pending, tried.stack.top
-            is_alike = (
-                run.status == "waiting" and asked is not None and reached is not None and reached.key == queued.key
-            )
-            if not is_alike or asked is None or reached is None or not approval.ask_besides(asked):
+            is_alike = run.status == "waiting" and reached is not None and reached.key == queued.key
+            if is_alike and reached is not None and asked is not None and approval.ask_besides(asked):
+                waiting = reached.model_copy(update={"status": "queued"})
+                flows = tuple(waiting if each.key == queued.key else each for each in work.stack.flows)
+                stack = replace(work.stack, flows=flows)
+                work = replace(work, stack=stack, pending=approval.pending, calls=tried.calls, notes=tried.notes)
+            elif self._may_have_changed(attempt.made):
+                work = _placed_below(work, top, queued, tried)
+            else:
                 return work  # its own question comes when it is its turn
-            waiting = reached.model_copy(update={"status": "queued"})
-            flows = tuple(waiting if each.key == queued.key else each for each in work.stack.flows)
-            stack = replace(work.stack, flows=flows)
-            work = replace(work, stack=stack, pending=approval.pending, calls=tried.calls, notes=tried.notes)
         return work
+
+    def _may_have_changed(self, made: Iterable[Ran]) -> bool:
+        """Whether any of these calls may have changed something, also if it failed."""
+        called = [self.executor.tools.get(each.tool) for each in made]
+        return any(tool is None or not tool.reads for tool in called)
 
     def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
         """Whether a queued flow needs no yes, asks for no input, and does not depend on the one on top.
@@ -767,6 +759,24 @@ def _turns_not_understood(work: TurnWork) -> int:
     """Return how many turns in a row were not understood, this one included."""
     before = work.request.conversation.not_understood
     return {"understood": 0, "stuck": before + 1, "neither": before}[understanding_of(work)]
+
+
+def _placed_below(paused: TurnWork, top: OpenFlow, queued: OpenFlow, done: TurnWork) -> TurnWork:
+    """Return the work in which the flow on top waits, with what has been done of a queued one below it.
+
+    The run of the flow on top stays the last one, so that its question is the last thing said.
+    """
+    flows = tuple(each for each in done.stack.flows if each.key != top.key)
+    if done.pending is not None and flows and flows[-1].key == queued.key:
+        flows = (*flows[:-1], flows[-1].model_copy(update={"pending": done.pending}))
+    return replace(
+        done,
+        stack=replace(done.stack, flows=(*flows, top)),
+        status=paused.status,
+        pending=paused.pending,
+        runs=(*done.runs, paused.runs[-1]),
+        chain=paused.chain or done.chain,
+    )
 
 
 def _with_call_parked(work: TurnWork) -> TurnWork:

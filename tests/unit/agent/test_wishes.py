@@ -10,6 +10,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
 from jazz_select.agent.conversation import MOST_FLOWS
 from jazz_select.errors import ModelError
+from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
 from tests.agents import make_agent
@@ -110,6 +111,53 @@ async def test_a_yes_to_one_of_both_is_none() -> None:
     readings = [reads("send_money", values={"send_money": [SAM, KIM]}), {}]
     _, second = await bank.talk(readings, "50 to Sam and 20 to Kim", "yes, to Sam")
     assert (second.status, bank.log) == ("confirming", [])
+
+
+@pytest.mark.spec("018.2")
+async def test_what_one_of_both_needs_without_a_yes_is_done_once() -> None:
+    """Of two orders one is cancelled, after a yes; the other has left, so that it gets a label, which needs none."""
+    log: list[str] = []
+
+    def look(order: str) -> dict[str, str]:
+        return {"state": "sent" if order == "60143" else "packed"}
+
+    def cancel(order: str) -> None:
+        log.append(f"cancel {order}")
+
+    def label(order: str) -> None:
+        log.append(f"label {order}")
+
+    class ByState:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+            return "label" if context["state"] == "sent" else "cancel"
+
+    order = obj(order="string")
+    tools = [
+        Tool(name="look", input_schema=order, function=look, read_only=True),
+        Tool(name="cancel", input_schema=order, function=cancel, destructive=True),
+        Tool(name="label", input_schema=order, function=label),
+    ]
+    registry = FlowRegistry(min_examples=0)
+    Flow(
+        name="give_back",
+        description="Give an order back.",
+        condition="The user wants to give an order back.",
+        examples=[],
+        tools=["look", "cancel", "label"],
+        chain=["look", GuidedDecisionPoint(after_step="look", candidate_tools=["cancel", "label"])],
+        registry=registry,
+    )
+    model = ScriptedModel(
+        json.dumps(reads("give_back", values={"give_back": [{"order": "60142"}, {"order": "60143"}]}))
+    )
+    selector = FlowSelector(model, registry, ListMemory(metadata("give_back")), "support", top_k=1)
+    agent = make_agent(selector, tools, None, decision_callback=ByState())
+    first = await agent.turn("give back 60142 and 60143")
+    assert (first.status, log) == ("confirming", ["label 60143"])
+    assert "Done: Label." in first.text
+    assert "60142" in first.text
+    second = await agent.turn("yes", first.conversation)
+    assert (second.status, log) == ("done", ["label 60143", "cancel 60142"])
 
 
 @pytest.mark.spec("018.3")
