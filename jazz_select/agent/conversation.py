@@ -192,11 +192,11 @@ class PendingCall(BaseModel):
 
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
-        then, more = (
-            tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in calls)
-            for calls in (self.then, self.more)
-        )
-        own = {"arguments": self.given_arguments, "then": then, "more": more}
+        own = {
+            "arguments": self.given_arguments,
+            "then": tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.then),
+            "more": tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.more),
+        }
         return self.model_copy(update=own).question()
 
     def steps(self) -> list[PlanStep]:

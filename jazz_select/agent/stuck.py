@@ -76,8 +76,8 @@ def _went_on(work: TurnWork) -> bool:
     before = work.request.conversation
     if work.granted is not None or work.calls or work.question is not None:
         return True
-    flows, earlier = ([each.name for each in flows] for flows in (work.stack.flows, before.flows))
-    if sorted(flows) != sorted(earlier):
+    flows = sorted(each.name for each in work.stack.flows)
+    if flows != sorted(each.name for each in before.flows):
         return True
     if work.pending is not None and (before.pending is None or before.pending.id != work.pending.id):
         return True

@@ -419,17 +419,15 @@ class OpenFlows:
         tools = self._usable(flow, near, view.request.conversation.look_ups)
         if only_about:
             tools = [each for each in tools if each.reads]
-        own = [*_endings(ended), _handing_back(back)]
         following = flow is not None and not only_about
         goes_on = following and hands_over and not hears_first
-        question, offered = await self._completed(
-            OpenFlowQuestion(
-                view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
-            ),
-            flow,
-            tools,
-            own if following and (hears_first or goes_on) else own[:-1] if following else [],
+        ends = _endings(ended) if following else []
+        if following and (hears_first or goes_on):
+            ends.append(_handing_back(back))
+        draft = OpenFlowQuestion(
+            view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
         )
+        question, offered = await self._completed(draft, flow, tools, ends)
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         approve = approval.at(place, run.path, run.ran)
 

@@ -522,10 +522,9 @@ class TurnFlows:
             tools = [*self._tools_of(flow)]
         except FlowError:
             return []
-        looked_up, acted_on = (
-            {folded_name(name) for tool in tools if tool.reads == reads for name in fields(tool.input_schema)}
-            for reads in (True, False)
-        )
+        looked_up, acted_on = set[str](), set[str]()
+        for tool in tools:
+            (looked_up if tool.reads else acted_on).update(map(folded_name, fields(tool.input_schema)))
         called = {**work.request.conversation.called, **work.called}
         found = {name for each in flow.calls for name in called.get(each, {})}
         own = {name: value for name, value in top.answers.items() if name not in found}

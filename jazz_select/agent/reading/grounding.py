@@ -231,10 +231,11 @@ def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list
     lengths = {len(each) for each in lists.values()}
     if len(lengths) != 1:
         return [values]
-    return [
-        {**values, **{name: each[place] for name, each in lists.items()}}
-        for place in range(min(lengths.pop(), _MOST_OBJECTS))
-    ]
+    objects: list[Mapping[str, Any]] = []
+    for place in range(min(lengths.pop(), _MOST_OBJECTS)):
+        own = {name: each[place] for name, each in lists.items()}
+        objects.append({**values, **own})
+    return objects
 
 
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
