@@ -9,7 +9,7 @@ import orjson
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
-from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, listed_in
 from jazz_select.agent.flows.flow_runner import ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnWork
@@ -437,11 +437,10 @@ class AnswerWriter:
     def _queued(self, work: TurnWork) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
         top, names = work.stack.top, list[str]()
-        asked = len(work.pending.more) if work.pending is not None and work.pending.door == "executor" else 0
+        listed = listed_in(work.pending, work.stack.flows)
         for each in reversed(work.stack.flows[:-1]):
-            if asked and top is not None and each.name == top.name:
-                asked -= 1  # the question names it
-                continue
+            if any(each is one for one in listed):
+                continue  # the question names it
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
             if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:

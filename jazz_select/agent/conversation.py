@@ -383,7 +383,8 @@ class OpenFlow(_Frozen):
         request: The message for which it was chosen.
         turn: The turn of that message.
         nth: Which of the wishes of that message for the same flow it is, from 0.
-        pending: The call that a parked flow needs a yes for; asked again when the flow resumes.
+        pending: The call that a parked flow needs a yes for, or that the question of another wish for the same flow
+            lists; asked again when the flow resumes.
         choices: For an ambiguous input, the candidate values.
         logged: Id of its selection in the log of outcomes, if there is one.
         wrong: For a refused input, the reason in words for the user.
@@ -641,6 +642,16 @@ def bounded(text: str) -> str:
 def said_by_user(text: str) -> str:
     """Return an episode of a user's message, and mark a phrase in it that would pass for the agent's part."""
     return "The user said: " + cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
+
+
+def listed_in(question: PendingCall | None, flows: Sequence[OpenFlow]) -> list[OpenFlow]:
+    """Return those of these flows that are queued with a call of their own which a question lists."""
+    calls = () if question is None else question.calls
+    return [
+        each
+        for each in flows
+        if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
+    ]
 
 
 def after_selection(

@@ -22,7 +22,7 @@ from jazz_select.agent.actions import (
     Tell,
 )
 from jazz_select.agent.answer import called_off, left_open, left_undone, shown_value, too_late_text
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, after_selection
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, after_selection, listed_in
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.grounding import Grounded, same
 from jazz_select.agent.reading.reading import Reading, Wish
@@ -82,10 +82,8 @@ class ActionRunner:
             text = "\n\n".join(filter(None, (state.text, became)))
             return replace(state, request=request, way="run", stack=stack, text=text)
         if top is not None and pending.flow:
-            # Of the same flow, as many wishes as the question showed calls.
-            alike = [each for each in reversed(state.stack.flows[:-1]) if each.name == top.name]
-            shown = alike[: len(pending.more)] if pending.door == "executor" else []
-            return self._without(state, [top, *shown], told=became)
+            listed = listed_in(pending, state.stack.flows[:-1])
+            return self._without(state, [top, *reversed(listed)], told=became)
         return replace(state, way="ask", text=became or left_undone(pending))
 
     @_perform.register

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import Chain, ChainText, FlowChosen, ToolRequest
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, listed_in
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, refused_run, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -381,31 +381,31 @@ class TurnFlows:
     async def _asked_together(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
         """Ask in one question about the same call for each object that was wished for.
 
-        The other wishes for the flow on top run as far as to their calls, and stay queued there until the yes. One that
-        comes to another end is tried again when it is its turn, unless it has changed something on its way.
+        The other wishes for the flow on top run as far as to their calls. Those that the question lists stay queued
+        directly below it, so that they come next after the yes. What another one came to is kept, and nothing is made
+        twice; its own question comes when it is its turn.
         """
         top = work.stack.top
         if top is None or work.pending is None or work.pending.door != "executor" or not work.runs:
             return work
         for queued in reversed(work.stack.flows[:-1]):
-            if queued.name != top.name or queued.status != "queued" or queued.choices or queued.wrong:
+            is_other = queued.name != top.name or queued.status != "queued" or queued.every
+            if is_other or queued.choices or queued.wrong:
                 continue
-            others = tuple(each for each in work.stack.flows if each.key != queued.key)
-            stack = replace(work.stack, flows=(*others, queued))
-            alone = replace(work, stack=stack, status="done", pending=None, runs=work.runs[:-1])
+            left = tuple(each for each in work.stack.flows if each.key != queued.key)
+            alone = replace(work, stack=replace(work.stack, flows=(*left, queued)), pending=None, runs=())
             with approval.apart():
                 tried, attempt, run = await self._attempted(alone, queued, approval)
-            asked, reached = tried.pending, tried.stack.top
-            is_alike = run.status == "waiting" and reached is not None and reached.key == queued.key
-            if is_alike and reached is not None and asked is not None and approval.ask_besides(asked):
-                waiting = reached.model_copy(update={"status": "queued"})
-                flows = tuple(waiting if each.key == queued.key else each for each in work.stack.flows)
-                stack = replace(work.stack, flows=flows)
-                work = replace(work, stack=stack, pending=approval.pending, calls=tried.calls, notes=tried.notes)
-            elif self._may_have_changed(attempt.made):
-                work = _placed_below(work, top, queued, tried)
-            else:
-                return work  # its own question comes when it is its turn
+            work = replace(work, calls=tried.calls, notes=tried.notes)
+            reached = next((each for each in tried.stack.flows if each.key == queued.key), None)
+            if reached is None:
+                if run.status != "failed" or self.titles.effects(attempt.made):
+                    work = _with_ended(work, tried)
+                continue  # what failed without an effect stays queued
+            asked = tried.pending if run.status == "waiting" else None
+            is_listed = asked is not None and approval.ask_besides(asked)
+            reached = reached.model_copy(update={"status": "queued", "pending": asked if is_listed else None})
+            work = replace(work, stack=_with_queued(work.stack, reached, approval.pending), pending=approval.pending)
         return work
 
     def _may_have_changed(self, made: Iterable[Ran]) -> bool:
@@ -613,6 +613,8 @@ class TurnFlows:
         progress = top.model_copy(update={"asks": run.asks, "answers": answers, "wrong": {**top.wrong, **run.wrong}})
         choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
+        if progress.pending is not None and any(map(progress.pending.is_same, attempt.approval.taken)):
+            progress = progress.model_copy(update={"pending": None})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.key != top.key))
@@ -752,6 +754,27 @@ def _with_dropped(notes: tuple[str, ...], chains: Iterable[Chain]) -> tuple[str,
 async def _said(answer: str) -> str:
     await tell_turn(ChainText(text=answer, closing=True))
     return answer
+
+
+def _with_ended(work: TurnWork, tried: TurnWork) -> TurnWork:
+    """Return the work with a flow that ended while the one on top waits: its run is told before that one's question."""
+    return replace(
+        work,
+        stack=tried.stack,
+        runs=(*work.runs[:-1], *tried.runs, work.runs[-1]),
+        incomplete=tried.incomplete,
+        called=tried.called,
+        returned=tried.returned,
+        error=tried.error,
+    )
+
+
+def _with_queued(stack: FlowStack, reached: OpenFlow, question: PendingCall | None) -> FlowStack:
+    """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""
+    flows = [reached if each.key == reached.key else each for each in stack.flows[:-1]]
+    listed = listed_in(question, flows)
+    others = (each for each in flows if not any(each is one for one in listed))
+    return replace(stack, flows=(*others, *listed, *stack.flows[-1:]))
 
 
 def _turns_not_understood(work: TurnWork) -> int:

@@ -1,0 +1,131 @@
+"""Several objects of one flow: none is dropped, taken for another, or dealt with twice."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import Agent
+from jazz_select.errors import CannotDo
+from jazz_select.routing import Allow, Ask, Tool, ToolCall
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.text import json_line
+from tests.agents import make_agent
+from tests.unit.agent.test_wishes import KIM, SAM, Bank, reads
+from tests.unit.agent.turns import obj
+from tests.unit.selector.shop import metadata
+
+NO_FAILURES: Final[Mapping[str, Exception]] = MappingProxyType({})
+LEE = {"to": "Lee", "amount": 30}
+BOTH = reads("send_money", values={"send_money": [SAM, KIM]})
+WISHED = "50 to Sam and 20 to Kim"
+
+
+class Desk(Bank):
+    """A bank whose chains and approval a test chooses; its tools fail as `fails` says, and log their ids."""
+
+    def __init__(self, approve: Any = None, fails: Mapping[str, Exception] = NO_FAILURES, **chains: list[str]) -> None:
+        super().__init__()
+        self.ids: dict[str, list[str]] = {}
+        self.approve, self.fails, self.chains = approve, fails, chains
+
+    def agent(self, *readings: Any) -> Agent:
+        registry = FlowRegistry(min_examples=0)
+        inputs = {
+            "pay": {"to": "string", "amount": "integer"},
+            "note": {"to": "string"},
+            "cancel": {"order": "string"},
+            "look": {"order": "string"},
+        }
+        effects = {"pay": {"destructive": True}, "cancel": {"destructive": True}, "look": {"read_only": True}}
+        tools = [self.tool(name, inputs[name], **effects.get(name, {})) for name in inputs]
+        chains = {"send_money": ["pay"], "cancel_order": ["cancel"], **self.chains}
+        for name, chain in chains.items():
+            Flow(
+                name=name,
+                description=f"What {name} does.",
+                condition=f"The user wants {name}.",
+                examples=[],
+                tools=chain,
+                chain=chain,
+                registry=registry,
+            )
+        model = ScriptedModel(*map(json_line, readings))
+        selector = FlowSelector(model, registry, ListMemory(metadata(*chains)), "support", top_k=len(chains))
+        options = {} if self.approve is None else {"approve": self.approve}
+        return make_agent(selector, tools, **options)
+
+    def tool(self, name: str, inputs: dict[str, str], choices: Any = (), **options: Any) -> Tool:
+        def call(call_id: str, **given: Any) -> dict[str, Any]:
+            done = " ".join([name, *map(str, given.values())])
+            self.ids.setdefault(done, []).append(call_id)
+            if done in self.fails:
+                raise self.fails[done]
+            self.log.append(done)
+            return {f"{name}_done": True}
+
+        return Tool(name=name, input_schema=obj(**inputs), function=call, **options)
+
+
+def small_sums_pass(call: ToolCall) -> Allow | Ask:
+    return Allow() if call.arguments["amount"] < 40 else Ask("it is much")
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+async def test_what_a_hook_lets_pass_beside_a_question_is_done_once_and_told(answer: str) -> None:
+    desk = Desk(approve=small_sums_pass)
+    first, second = await desk.talk([BOTH], WISHED, answer)
+    assert (first.status, desk.log[0]) == ("confirming", "pay Kim 20")
+    assert first.text.startswith("Send money is done.")
+    assert "To come" not in first.text
+    assert desk.log[1:] == (["pay Sam 50"] if answer == "yes" else [])
+    assert second.conversation.flows == ()
+
+
+async def test_what_was_done_for_another_object_beside_a_question_is_not_done_again() -> None:
+    desk = Desk(tell=["note", "pay"])
+    wishes = reads("tell", values={"tell": [SAM, {"to": "Kim"}]})
+    *_, last = await desk.talk([wishes], "50 to Sam and some to Kim", "yes", "20", "yes")
+    assert (last.status, desk.log) == ("done", ["note Kim", "note Sam", "pay Sam 50", "pay Kim 20"])
+
+
+async def test_what_cannot_be_done_for_another_object_is_told_before_the_question() -> None:
+    desk = Desk(fails={"look 60143": CannotDo("60143 is unknown.")}, drop=["look", "cancel"])
+    wishes = reads("drop", values={"drop": [{"order": "60142"}, {"order": "60143"}]})
+    first, second = await desk.talk([wishes], "drop 60142 and 60143", "yes")
+    assert first.text.startswith("60143 is unknown.")
+    assert first.text.endswith("yes or no?")
+    assert (second.status, desk.log) == ("done", ["look 60142", "cancel 60142"])
+    assert len(desk.ids["look 60143"]) == 1
+
+
+IN_BETWEEN = reads("cancel_order", values={"cancel_order": [{"order": "60142"}, {"order": "7"}, {"order": "60143"}]})
+
+
+@pytest.mark.parametrize(("answer", "made"), [("yes", ["cancel 60142", "cancel 60143"]), ("no", [])])
+async def test_an_answer_is_for_all_that_the_question_lists_and_for_nothing_else(answer: str, made: list[str]) -> None:
+    desk = Desk()
+    first, second = await desk.talk([IN_BETWEEN], "cancel 60142, that one, and 60143", answer)
+    assert "To come: Cancel order.\n" in first.text  # of which nobody knows the number yet
+    assert desk.log == made
+    assert [dict(each.answers) for each in second.conversation.flows] == [{}]
+
+
+async def test_what_is_left_after_a_failure_is_asked_about_by_itself() -> None:
+    desk = Desk(fails={"pay Sam 50": RuntimeError("down")})
+    _, second, third = await desk.talk([BOTH], WISHED, "yes", "yes")
+    assert second.status == "confirming"
+    assert second.text.endswith("Pay (to: Kim, amount: 20). Shall I go on, yes or no?")
+    assert (third.status, desk.log) == ("done", ["pay Kim 20"])
+
+
+async def test_what_was_done_after_a_yes_is_not_asked_about_again() -> None:
+    desk = Desk(tell=["pay", "look"])
+    wishes = reads("tell", values={"tell": [{**SAM, "order": "60142"}, KIM]})
+    aside = reads("cancel_order", values={"order": "60143"})
+    *_, third, last = await desk.talk([wishes, aside], f"{WISHED}, see 60142", "yes", "first cancel 60143", "yes")
+    assert third.text.endswith("Cancel (order: 60143). Shall I go on, yes or no?")
+    assert last.text.endswith("Back to: Tell. To go on, I need: order.")
+    assert desk.log == ["pay Sam 50", "look 60142", "pay Kim 20", "cancel 60143"]
