@@ -190,6 +190,8 @@ class TurnApproval:
         last = granted or asked
         self._asked_calls = () if last is None else last.calls
         self._named: Counter[tuple[str, ...]] = Counter()
+        self._renamed: set[str] = set()
+        """The ids of the last question that calls of this turn have."""
         self._approved: dict[str, str] = {}
         """The ids in the question of the calls that it let pass, by the ids under which they are made."""
         self._outputs: dict[str, Any] = {}
@@ -249,12 +251,16 @@ class TurnApproval:
             place = (flow, path, door, tool)
             number = self._named[place]
             self._named[place] += 1
-            asked = [each for each in self._asked_calls if (each.flow, each.path, each.door, each.tool) == place]
-            if number < len(asked) and asked[number].id:
-                # Calls of one question are made in its order.
-                same = fingerprint(tool, asked[number].arguments) == fingerprint(tool, arguments)
-                if same or self.granted is not None:
-                    return asked[number].id
+            asked = (each for each in self._asked_calls if (each.flow, each.path, each.door, each.tool) == place)
+            # Calls of one question are made in its order.
+            left = [each for each in asked if each.id and each.id not in self._renamed]
+            same = fingerprint(tool, arguments)
+            own = next((each for each in left if fingerprint(tool, each.arguments) == same), None)
+            if own is None and self.granted is not None:
+                own = next((each for each in left if each.uses), None)
+            if own is not None:
+                self._renamed.add(own.id)
+                return own.id
             if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
                 return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]

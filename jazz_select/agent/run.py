@@ -73,14 +73,11 @@ class ActionRunner:
         if pending is None:
             return state
         became = too_late_text(pending, await self.running.approval.withdraw(pending))
-        state = replace(state, pending=None)
+        state = _with_call_withdrawn(state)
         if action.is_heard and top is not None:
-            # No approval is pending any more: the model sees no old question, and a repeated call is a new one.
-            settled = state.request.conversation.model_copy(update={"pending": None})
-            request = replace(state.request, conversation=settled)
             stack = state.stack.with_top(top.model_copy(update={"status": "active"}))
             text = "\n\n".join(filter(None, (state.text, became)))
-            return replace(state, request=request, way="run", stack=stack, text=text)
+            return replace(state, way="run", stack=stack, text=text)
         if top is not None and pending.flow:
             listed = listed_in(pending, state.stack.flows[:-1])
             return self._without(state, [top, *reversed(listed)], told=became)
@@ -149,6 +146,7 @@ class ActionRunner:
         pending, became = state.pending, ""
         if pending is not None and any(each.name == pending.flow for each in off):
             became = too_late_text(pending, await self.running.approval.withdraw(pending))
+            state, pending = _with_call_withdrawn(state), None
         left = self._without(state, off, told=became, meant=action.meant)
         left = replace(left, pending=pending_of_top(pending, left.stack.top))
         return left if state.granted is None else replace(left, way=state.way, resumed="")
@@ -262,6 +260,12 @@ class ActionRunner:
             if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
                 names.add(each.name)
                 yield each
+
+
+def _with_call_withdrawn(state: TurnWork) -> TurnWork:
+    """Forget the call that waited: models see no old question, and the same call is a new one, with its own id."""
+    settled = state.request.conversation.model_copy(update={"pending": None})
+    return replace(state, request=replace(state.request, conversation=settled), pending=None)
 
 
 def pending_of_top(pending: PendingCall | None, top: OpenFlow | None) -> PendingCall | None:

@@ -1,6 +1,7 @@
 """Several objects of one flow: none is dropped, taken for another, or dealt with twice."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.errors import CannotDo
-from jazz_select.routing import Allow, Ask, Tool, ToolCall
+from jazz_select.routing import Allow, Ask, SqliteClaims, Tool, ToolCall
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.text import json_line
 from tests.agents import make_agent
@@ -26,10 +27,13 @@ WISHED = "50 to Sam and 20 to Kim"
 class Desk(Bank):
     """A bank whose chains and approval a test chooses; its tools fail as `fails` says, and log their ids."""
 
-    def __init__(self, approve: Any = None, fails: Mapping[str, Exception] = NO_FAILURES, **chains: list[str]) -> None:
+    def __init__(
+        self, approve: Any = None, fails: Mapping[str, Exception] = NO_FAILURES, claims: Any = None, **chains: list[str]
+    ) -> None:
         super().__init__()
         self.ids: dict[str, list[str]] = {}
-        self.approve, self.fails, self.chains = approve, fails, chains
+        self.fails, self.chains = fails, chains
+        self.options = {name: each for name, each in (("approve", approve), ("claims", claims)) if each is not None}
 
     def agent(self, *readings: Any) -> Agent:
         registry = FlowRegistry(min_examples=0)
@@ -54,8 +58,7 @@ class Desk(Bank):
             )
         model = ScriptedModel(*map(json_line, readings))
         selector = FlowSelector(model, registry, ListMemory(metadata(*chains)), "support", top_k=len(chains))
-        options = {} if self.approve is None else {"approve": self.approve}
-        return make_agent(selector, tools, **options)
+        return make_agent(selector, tools, **self.options)
 
     def tool(self, name: str, inputs: dict[str, str], choices: Any = (), **options: Any) -> Tool:
         def call(call_id: str, **given: Any) -> dict[str, Any]:
@@ -129,3 +132,25 @@ async def test_what_was_done_after_a_yes_is_not_asked_about_again() -> None:
     assert third.text.endswith("Cancel (order: 60143). Shall I go on, yes or no?")
     assert last.text.endswith("Back to: Tell. To go on, I need: order.")
     assert desk.log == ["pay Sam 50", "look 60142", "pay Kim 20", "cancel 60143"]
+
+
+async def test_each_call_is_made_under_the_id_that_the_question_had_for_it() -> None:
+    desk = Desk(tell=["pay", "note", "pay"])
+    first, second = await desk.talk([reads("tell", values={"tell": [SAM, KIM]})], WISHED, "yes")
+    asked = first.conversation.pending
+    assert asked is not None
+    assert second.status == "done"
+    assert [desk.ids["pay Sam 50"][0], desk.ids["pay Kim 20"][0]] == [each.id for each in asked.calls]
+    made = [each for ids in desk.ids.values() for each in ids]
+    assert len(made) == len(set(made)) == 6
+
+
+async def test_what_was_refused_and_is_wished_for_again_is_a_call_of_its_own(tmp_path: Path) -> None:
+    desk = Desk(claims=SqliteClaims(tmp_path / "claims.db"))
+    again = reads("send_money", values={"send_money": [SAM, KIM]}, confirm={"is": "no", "quote": "no"})
+    first, second, third = await desk.talk([BOTH, again], WISHED, "no, I meant 50 to Sam, and 20 to Kim", "yes")
+    before, after = first.conversation.pending, second.conversation.pending
+    assert before is not None
+    assert after is not None
+    assert {each.id for each in before.calls}.isdisjoint({each.id for each in after.calls})
+    assert (third.status, desk.log) == ("done", ["pay Kim 20"])
