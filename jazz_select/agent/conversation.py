@@ -427,6 +427,16 @@ class OpenFlow(_Frozen):
         """What tells it from another wish for the same flow: its name, the turn, and which one of that turn."""
         return self.name, self.turn, self.nth
 
+    def has(self, values: Mapping[str, Any]) -> bool:
+        """Whether it has all of these values; False if there are none."""
+        return bool(values) and all(
+            name in self.answers and self.answers[name] == each for name, each in values.items()
+        )
+
+    def is_for_another(self, values: Mapping[str, Any]) -> bool:
+        """Whether it has other values than these for an input."""
+        return any(name in self.answers and self.answers[name] != each for name, each in values.items())
+
     @property
     def ran(self) -> tuple["Ran", ...]:
         """All calls made in it."""
@@ -654,7 +664,7 @@ def listed_in(question: PendingCall | None, flows: Sequence[OpenFlow]) -> list[O
     ]
 
 
-def after_selection(
+def after_selection(  # noqa: PLR0913 - the stack, and what a request chose and said
     flows: Sequence[OpenFlow],
     failed: Sequence[OpenFlow],
     chosen: Sequence[str],
@@ -662,31 +672,54 @@ def after_selection(
     request: str,
     turn: int,
     logged: str = "",
+    values: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[OpenFlow, ...]:
     """Return the stack after a request has chosen these flows, the one to run now on top.
 
-    The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state. The
-    active flow stays on top if it is chosen, and is parked below otherwise. A flow that is chosen several times is
-    begun anew for each time but the first.
+    The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state
+    (`resumed_flows`); all others are begun. The active flow stays on top if it is chosen, and is parked below
+    otherwise. `values` are what was said for each of the chosen flows.
     """
     active = flows[-1].name if flows else ""
-    wanted = list(chosen)
-    if active in wanted:
-        wanted.remove(active)
-        wanted.insert(0, active)
-    known = {flow.key: flow for flow in (*failed, *flows)}
+    said = values or [dict[str, Any]() for _ in chosen]
+    wanted = list(zip(chosen, said, strict=True))
+    if active in chosen:
+        wanted.insert(0, wanted.pop(list(chosen).index(active)))
+    known = [*failed, *flows]
     placed: list[OpenFlow] = []
-    for name in wanted:
-        own = next((flow for flow in reversed(known.values()) if flow.name == name), None)
-        if own is not None and not any(each.name == name for each in placed):
+    resumed = resumed_flows(flows, failed, wanted)
+    for (name, _), own in zip(wanted, resumed, strict=True):
+        if own is not None:
             placed.append(own)
             continue
-        nth = 1 + max(
-            (each.nth for each in (*known.values(), *placed) if (each.name, each.turn) == (name, turn)), default=-1
-        )
+        nth = 1 + max((each.nth for each in (*known, *placed) if (each.name, each.turn) == (name, turn)), default=-1)
         placed.append(OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, nth=nth, logged=logged))
     rest = [flow for flow in flows if not any(flow.key == each.key for each in placed)]
     return (*rest, *reversed(placed))
+
+
+def resumed_flows(
+    flows: Sequence[OpenFlow], failed: Sequence[OpenFlow], wanted: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[OpenFlow | None]:
+    """Return the open or failed flow that each of these wishes comes back to, or None if it is begun anew.
+
+    A wish comes back to a flow that has all its values. Otherwise the first wish for a flow comes back to the latest
+    one, the active flow before all others, unless that is for another object: it has other values.
+    """
+    left = list({flow.key: flow for flow in (*failed, *flows)}.values())
+    active = flows[-1] if flows else None
+    named: set[str] = set()
+    found: list[OpenFlow | None] = []
+    for name, values in wanted:
+        own = next((each for each in reversed(left) if each.name == name and each.has(values)), None)
+        if own is None and name not in named:
+            latest = [each for each in reversed(left) if each.name == name]
+            own = next((each for each in latest if each is active or not each.is_for_another(values)), None)
+        if own is not None:
+            left.remove(own)
+        named.add(name)
+        found.append(own)
+    return found
 
 
 def part_paths(flow: BaseFlow, path: str) -> list[str]:

@@ -22,7 +22,7 @@ from jazz_select.agent.actions import (
     Tell,
 )
 from jazz_select.agent.answer import called_off, left_open, left_undone, shown_value, too_late_text
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, after_selection, listed_in
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, after_selection, listed_in, resumed_flows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.reading.grounding import Grounded, same
 from jazz_select.agent.reading.reading import Reading, Wish
@@ -121,7 +121,7 @@ class ActionRunner:
     @_perform.register
     async def _begin(self, action: Begin, state: TurnWork, reading: Reading) -> TurnWork:
         wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
-        wishes, too_many = _split_by_room(state.stack.flows, wishes)
+        wishes, too_many = _split_by_room(state.stack, wishes)
         wanted = reading.wanted or state.request.message
         begun = _with_wishes(state, wishes, wanted=wanted)
         if too_many:
@@ -303,12 +303,20 @@ def _asked_again(state: TurnWork) -> TurnWork:
     return replace(state, pending=pending, reason=state.reason or f"the question was asked again: {why}")
 
 
-def _split_by_room(flows: Sequence[OpenFlow], wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
+def _split_by_room(stack: FlowStack, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
     """Return the wishes for which a conversation has room beside its open flows, and the others."""
-    named = {each.flow for each in wishes}
-    taken = sum(each.name not in named and not each.is_final for each in flows)  # what destroyed something is kept
-    room = max(1, MOST_FLOWS - taken)
-    return tuple(wishes[:room]), tuple(wishes[room:])
+    room = MOST_FLOWS - sum(not each.is_final for each in stack.flows)  # what destroyed something is kept
+    taken: list[Wish] = []
+    left: list[Wish] = []
+    wanted = [(each.flow, _stored(each.said)) for each in wishes]
+    for wish, own in zip(wishes, resumed_flows(stack.flows, stack.failed, wanted), strict=True):
+        needs = 0 if own is not None and (own.is_final or any(each is own for each in stack.flows)) else 1
+        if taken and needs > room:
+            left.append(wish)
+            continue
+        room -= needs
+        taken.append(wish)
+    return tuple(taken), tuple(left)
 
 
 def _with_wishes(state: TurnWork, wishes: Sequence[Wish], *, wanted: str) -> TurnWork:
@@ -317,39 +325,38 @@ def _with_wishes(state: TurnWork, wishes: Sequence[Wish], *, wanted: str) -> Tur
     top = stack.top
     if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
+    ordered = list(wishes)
+    first = next((each for each in ordered if top is not None and each.flow == top.name), None)
+    if first is not None:  # the active flow stays on top
+        ordered.remove(first)
+        ordered.insert(0, first)
     after = after_selection(
         stack.flows,
         stack.failed,
-        [each.flow for each in wishes],
+        [each.flow for each in ordered],
+        values=[_stored(each.said) for each in ordered],
         request=wanted,
         turn=request.conversation.turns,
         logged=state.selection.logged if state.selection is not None else "",
     )
     # The wishes lie on top in reverse order, so that the first runs first.
-    placed = list(reversed(after[len(after) - len(wishes) :]))
-    ordered = _paired_with_said(placed, wishes)
-    flows = (*after[: len(after) - len(wishes)], *reversed([_with_said(each, said) for each, said in ordered]))
+    placed = list(reversed(after[len(after) - len(ordered) :]))
+    chosen = [_with_said(each, wish.said) for each, wish in zip(placed, ordered, strict=True)]
+    flows = (*after[: len(after) - len(ordered)], *reversed(chosen))
     failed = tuple(each for each in stack.failed if not any(each.key == flow.key for flow in placed))
     return replace(state, stack=FlowStack(flows, failed), pending=None)
 
 
-def _paired_with_said(placed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow, Grounded]]:
-    """Pair each flow with what was said for it: the first of a name with the first wish for it, and so on."""
-    left = list(wishes)
-    paired: list[tuple[OpenFlow, Grounded]] = []
-    for flow in placed:
-        own = next((each for each in left if each.flow == flow.name), Wish(flow.name))
-        if own in left:
-            left.remove(own)
-        paired.append((flow, own.said))
-    return paired
+def _stored(said: Grounded) -> dict[str, Any]:
+    return storable_fields(said.values)[0]
 
 
 def _with_said(flow: OpenFlow, said: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
-        return flow.model_copy(update={"pending": None})
-    known: dict[str, Any] = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
+        asked = {name: each for name, each in _stored(said).items() if name in flow.asks and flow.status == "waiting"}
+        return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
+    known: dict[str, Any] = {"answers": {**flow.answers, **_stored(said)}, "wrong": dict(said.wrong)}
     known["refusal"] = said.refusal
     meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
     return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": said.every})

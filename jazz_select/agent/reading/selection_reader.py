@@ -256,6 +256,7 @@ class SelectionReader:
 
     async def _with_heard(self, state: TurnWork, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
+        reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
         asked = ConversationView.of(state, self.running.titles.flow).asked
         wanted = self.running.wanted(waiting)
@@ -263,6 +264,9 @@ class SelectionReader:
             self.running.decider, wanted, waiting.asks, asked=asked, message=state.request.message
         )
         reading = replace(reading, notes=(*reading.notes, *notes))
+        others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
+        if not waiting.has(own[0].values) and any(each.has(own[0].values) for each in others):
+            own[0] = NOTHING_SAID  # it names another wish, which takes no place of this one
         said = own[0]._replace(
             values={**own[0].values, **flags},
             unclear={each: several for each, several in own[0].unclear.items() if each not in flags},
@@ -426,6 +430,16 @@ def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
     }
     back = tuple(name for name in said.taken_back if name in waiting.answers)
     return said._replace(values=values, unclear=unclear, taken_back=back, refused={})
+
+
+def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
+    """Return the wishes with the one that a waiting flow is for before the others for that flow."""
+    own = next((each for each in wishes if each.flow == waiting.name and waiting.has(each.said.values)), None)
+    if own is None:
+        return tuple(wishes)
+    left = [each for each in wishes if each is not own]
+    place = next((place for place, each in enumerate(left) if each.flow == own.flow), len(left))
+    return (*left[:place], own, *left[place:]) if place < list(wishes).index(own) else tuple(wishes)
 
 
 def known_values(state: TurnWork, waiting: OpenFlow) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
+from jazz_select.agent.conversation import MOST_FLOWS
 from jazz_select.errors import CannotDo
 from jazz_select.routing import Allow, Ask, SqliteClaims, Tool, ToolCall
 from jazz_select.testing import ListMemory, ScriptedModel
@@ -154,3 +155,84 @@ async def test_what_was_refused_and_is_wished_for_again_is_a_call_of_its_own(tmp
     assert after is not None
     assert {each.id for each in before.calls}.isdisjoint({each.id for each in after.calls})
     assert (third.status, desk.log) == ("done", ["pay Kim 20"])
+
+
+AGAIN = [
+    pytest.param([SAM, KIM], id="both"),
+    pytest.param([KIM, SAM], id="in another order"),
+    pytest.param([KIM], id="the second"),
+    pytest.param([SAM], id="the first"),
+]
+
+
+@pytest.mark.parametrize("named", AGAIN)
+async def test_wishes_that_are_named_again_are_the_same_wishes(named: list[Any]) -> None:
+    desk = Desk()
+    again = reads("send_money", values={"send_money": named})
+    *_, last = await desk.talk([BOTH, again], WISHED, "I said 50 to Sam, and 20 to Kim", "yes")
+    assert (last.status, desk.log) == ("done", ["pay Sam 50", "pay Kim 20"])
+
+
+@pytest.mark.parametrize("named", [SAM, KIM])
+async def test_a_yes_to_one_of_both_with_its_values_changes_neither(named: Any) -> None:
+    desk = Desk()
+    one = reads("send_money", values=named, confirm={"is": "yes", "quote": "yes"})
+    first, second = await desk.talk([BOTH, one], WISHED, f"yes, to {named['to']}")
+    assert (second.status, second.text, desk.log) == ("confirming", first.text, [])
+
+
+@pytest.mark.parametrize("named", [[SAM, KIM, LEE], [KIM, LEE], [LEE, SAM]])
+async def test_one_more_object_takes_no_place(named: list[Any]) -> None:
+    desk = Desk()
+    more = reads("send_money", values={"send_money": named})
+    *_, last = await desk.talk([BOTH, more], WISHED, "50 to Sam, 20 to Kim and 30 to Lee, I mean", "yes")
+    assert (last.status, sorted(desk.log)) == ("done", ["pay Kim 20", "pay Lee 30", "pay Sam 50"])
+
+
+ASIDE = reads("cancel_order", values={"order": "60142"})
+
+
+async def test_another_object_takes_no_place_of_a_parked_one() -> None:
+    desk = Desk()
+    readings = [reads("send_money", values=SAM), ASIDE, reads("send_money", values=KIM)]
+    messages = ("50 to Sam", "first cancel 60142", "and before that 20 to Kim", "yes", "yes", "yes")
+    *_, last = await desk.talk(readings, *messages)
+    assert (last.status, desk.log) == ("done", ["pay Kim 20", "cancel 60142", "pay Sam 50"])
+
+
+async def test_another_object_takes_no_place_of_a_queued_one() -> None:
+    desk = Desk()
+    readings = [reads("cancel_order", "send_money", values={"send_money": SAM}), reads("send_money", values=KIM)]
+    messages = ("cancel something, and 50 to Sam", "rather first 20 to Kim", "yes")
+    *_, last = await desk.talk(readings, *messages)
+    assert desk.log == ["pay Kim 20", "pay Sam 50"]
+    assert [each.name for each in last.conversation.flows] == ["cancel_order"]
+
+
+async def test_another_object_is_no_retry_of_one_that_failed() -> None:
+    desk = Desk(fails={"pay Sam 50": RuntimeError("down")})
+    readings = [reads("send_money", values=SAM), reads("send_money", values=KIM)]
+    *_, third, last = await desk.talk(readings, "50 to Sam", "yes", "then 20 to Kim", "yes")
+    assert "Sam" not in third.text
+    assert (last.status, desk.log) == ("done", ["pay Kim 20"])
+    assert [dict(each.answers) for each in last.conversation.failed] == [SAM]
+
+
+async def test_what_is_said_for_a_parked_flow_is_not_asked_again() -> None:
+    desk = Desk()
+    readings = [reads("send_money", values={"amount": 50}), ASIDE, reads("send_money", values={"to": "Kim"})]
+    *_, last = await desk.talk(readings, "send 50", "first cancel 60142", "no, go on with the money, to Kim", "yes")
+    assert desk.log == ["pay Kim 50"]
+    assert last.status == "confirming"
+
+
+async def test_what_there_is_no_room_for_beside_the_same_flow_is_said_and_drops_nothing() -> None:
+    desk = Desk()
+    orders = [str(60_100 + number) for number in range(MOST_FLOWS + 3)]
+    first, more = orders[:MOST_FLOWS], orders[2:]
+    readings = [reads("cancel_order", values={"order": each}) for each in (first, more)]
+    _, second, last = await desk.talk(readings, f"cancel {' '.join(first)}", f"and {' '.join(more)}", "yes")
+    left = second.text.partition("\n")[0]
+    assert left.startswith("This part is left open: ")
+    assert all(each in left for each in orders[MOST_FLOWS:])
+    assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in first])
