@@ -7,8 +7,11 @@ from itertools import groupby, pairwise
 from typing import Final, Literal, NamedTuple
 
 from jazz_select.phrases import (
+    AMBIGUOUS_WORDS,
     LONGEST_READ,
     NOTHING_ASKED,
+    NUMBER_WORDS,
+    ORDINAL_WORDS,
     POINT,
     QUESTION_MARKS,
     TOKEN,
@@ -138,9 +141,9 @@ def is_refusal(message: str) -> bool:
     return " ".join(each for each in words if each[0].isalnum() or UNPARTED.match(each)) in phrases()["refuses"]
 
 
-def is_every(message: str) -> bool:
-    """Whether a message says that all of several things are meant: "both of them, please"."""
-    if len(message) > LONGEST_READ:
+def is_every(message: str, count: int) -> bool:
+    """Whether a message says that all of `count` things are meant: "both of them, please". A question says nothing."""
+    if len(message) > LONGEST_READ or not QUESTION_MARKS.isdisjoint(message):
         return False
     table = phrases()
     words = WORD.findall(folded(message))
@@ -149,7 +152,17 @@ def is_every(message: str) -> bool:
         words.pop(0)
     while words and words[-1] in polite:
         words.pop()
-    return " ".join(words) in table["every"]
+    counted = {NUMBER_WORDS[each] for each in words if NUMBER_WORDS.get(each, 0) > 1}
+    counted |= {2 for each in words if each in table["pair"]}
+    return " ".join(words) in table["every"] and counted <= {count}
+
+
+def names_a_number(message: str, count: int) -> bool:
+    """Whether a message about `count` things names a number in words: "the first", "just one", "both" of three."""
+    words = {*WORD.findall(folded(message))} - AMBIGUOUS_WORDS
+    if count != 2 and not words.isdisjoint(phrases()["pair"]):  # noqa: PLR2004 - a pair
+        return True
+    return not words.isdisjoint({*NUMBER_WORDS, *ORDINAL_WORDS}) and words.isdisjoint(phrases()["every"])
 
 
 def is_denied(message: str, names: Sequence[str]) -> bool:

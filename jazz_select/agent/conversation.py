@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import NEITHER, Consent, is_every, read_consent, why_no_yes
+from jazz_select.consent import NEITHER, Consent, is_every, names_a_number, read_consent, why_no_yes
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
@@ -143,12 +143,13 @@ class PendingCall(BaseModel):
         for number, each in enumerate(calls, 1):
             for name, value in each.arguments.items():
                 same = name not in arguments or arguments[name] == value
-                arguments[name if same else f"{name} {number}"] = value
+                # No number in the name: a yes may not name one.
+                arguments[name if same else f"{name}{'_' * number}"] = value
         return Asked(words=f"{words} {self.flow}", arguments=arguments)
 
     def answer_in(self, message: str, *, quote: str | None = None) -> Consent:
         """Return the answer of a message to the question, as of `read_consent`. A yes to only some calls is none."""
-        if self.more and is_every(message):
+        if self.more and is_every(message, len(self.calls)):
             return Consent("yes")
         said = read_consent(message, self.asked, quote=quote)
         return NEITHER if said.answer == "yes" and self._names_only_some(message) else said
@@ -161,11 +162,11 @@ class PendingCall(BaseModel):
         return _ONLY_SOME if said.answer == "yes" else why_no_yes(message, self.asked, quote=quote)
 
     def _names_only_some(self, message: str) -> bool:
-        """Whether a message names some of the calls, by their tools or arguments, and not the others."""
+        """Whether a message names some of several calls, by their tools, arguments or numbers, and not the others."""
         own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
         said = {word for word in stems(message) if not all(word in each for each in own)}
         named = [not said.isdisjoint(each) for each in own]
-        return any(named) and not all(named)
+        return (any(named) and not all(named)) or (bool(self.more) and names_a_number(message, len(own)))
 
     def question(self) -> str:
         """Return the question for the user."""

@@ -101,7 +101,7 @@ def several_answers(
     if not name:
         return []
     meant = choices.get(name, ())
-    if len(meant) > 1 and is_every(message):
+    if len(meant) > 1 and is_every(message, len(meant)):
         return [{name: value} for value in meant]
     listed = (part.strip() for part in _LISTED.split(message.strip().strip(EDGES)))
     parts = [part for part in listed if part and normalized(part) not in phrases()["courtesy"]]

@@ -103,7 +103,12 @@ class MessageReader:
             if heard.answer == "no":
                 return Reading(proposal="no")
             return await self._with_values(waiting, dict([proposed]))
-        if heard.answer == "yes" and (waiting.anew or set(waiting.asks) <= known_values(state, waiting).keys()):
+        # A yes to a call that waits is read by what its question shows, and by nothing less.
+        if (
+            heard.answer == "yes"
+            and state.pending is None
+            and (waiting.anew or set(waiting.asks) <= known_values(state, waiting).keys())
+        ):
             return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
         return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
 

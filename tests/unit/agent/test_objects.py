@@ -236,3 +236,46 @@ async def test_what_there_is_no_room_for_beside_the_same_flow_is_said_and_drops_
     assert left.startswith("This part is left open: ")
     assert all(each in left for each in orders[MOST_FLOWS:])
     assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in first])
+
+
+THREE = reads("send_money", values={"send_money": [SAM, KIM, LEE]})
+NO_YES_TO_ALL = [
+    "both?",
+    "all of them?",
+    "yes, 2.",
+    "yes two",
+    "ok, one",
+    "go ahead with one",
+    "ja, zwei",
+    "oui, une",
+    "yes, to Sam",
+    "yes, the second",
+]
+
+
+@pytest.mark.parametrize("answer", NO_YES_TO_ALL)
+async def test_a_question_or_a_number_is_no_yes_to_several(answer: str) -> None:
+    desk = Desk()
+    *_, last = await desk.talk([BOTH, {}], WISHED, answer)
+    assert (last.status, desk.log) == ("confirming", [])
+
+
+@pytest.mark.parametrize("answer", ["both", "yes, both", "yes both", "beide", "les deux", "the two of them"])
+async def test_a_yes_to_two_is_none_to_three(answer: str) -> None:
+    desk = Desk()
+    *_, last = await desk.talk([THREE, {}], f"{WISHED} and 30 to Lee", answer)
+    assert (last.status, desk.log) == ("confirming", [])
+
+
+@pytest.mark.parametrize("answer", ["all of them", "all three", "yes, all three", "yes", "alle drei", "tous les trois"])
+async def test_a_yes_to_all_three_is_one(answer: str) -> None:
+    desk = Desk()
+    *_, last = await desk.talk([THREE], f"{WISHED} and 30 to Lee", answer)
+    assert (last.status, desk.log) == ("done", ["pay Sam 50", "pay Kim 20", "pay Lee 30"])
+
+
+async def test_a_yes_to_one_is_none_to_both_though_it_has_words_of_their_flow() -> None:
+    desk = Desk(pay_money=["pay"])
+    wishes = reads("pay_money", values={"pay_money": [{"to": "Money Ltd", "amount": 50}, KIM]})
+    *_, last = await desk.talk([wishes, {}], "50 to Money Ltd and 20 to Kim", "yes, pay money")
+    assert (last.status, desk.log) == ("confirming", [])
