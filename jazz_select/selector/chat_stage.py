@@ -72,7 +72,7 @@ def judge_reply(
                 confirmed=confirmed,
                 quote=reply.quote if confirmed else "",
                 values=values,
-                repeated={each: more for each, more in reply.repeated.items() if each in values},
+                repeated={each: more for each, more in reply.repeated.items() if each in {*values, *runnable}},
                 every=tuple(each for each in reply.every if each in runnable),
                 unclear=unclear,
             )

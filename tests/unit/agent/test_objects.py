@@ -279,3 +279,10 @@ async def test_a_yes_to_one_is_none_to_both_though_it_has_words_of_their_flow() 
     wishes = reads("pay_money", values={"pay_money": [{"to": "Money Ltd", "amount": 50}, KIM]})
     *_, last = await desk.talk([wishes, {}], "50 to Money Ltd and 20 to Kim", "yes, pay money")
     assert (last.status, desk.log) == ("confirming", [])
+
+
+@pytest.mark.parametrize("named", [[{}, KIM], [KIM, {}]])
+async def test_an_object_of_which_nothing_was_said_hides_no_other(named: list[Any]) -> None:
+    desk = Desk()
+    first, *_ = await desk.talk([reads("send_money", values={"send_money": named})], "money to somebody, 20 to Kim")
+    assert sorted(dict(each.answers).get("to", "") for each in first.conversation.flows) == ["", "Kim"]
