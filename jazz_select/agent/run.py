@@ -79,8 +79,8 @@ class ActionRunner:
             text = "\n\n".join(filter(None, (state.text, became)))
             return replace(state, way="run", stack=stack, text=text)
         if top is not None and pending.flow:
-            listed = listed_in(pending, state.stack.flows[:-1])
-            return self._without(state, [top, *reversed(listed)], told=became)
+            refused = [top, *reversed(listed_in(pending, state.stack.flows[:-1]))]
+            return self._without(state, refused, told=became, of=len(refused))
         return replace(state, way="ask", text=became or left_undone(pending))
 
     @_perform.register
@@ -232,11 +232,11 @@ class ActionRunner:
     # --- calling off ---------------------------------------------------------
 
     def _without(
-        self, state: TurnWork, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()
+        self, state: TurnWork, off: Sequence[OpenFlow], *, told: str = "", of: int = 1, meant: Sequence[str] = ()
     ) -> TurnWork:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
-        `told` replaces the usual sentence about the first of them. A flow cancelled right after it was chosen is
+        `told` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
         recorded in the log of outcomes as possibly wrong, with the `meant` flows as the probable targets.
         """
         for each in off:
@@ -246,7 +246,7 @@ class ActionRunner:
         off = [*off, *self._callers(state.stack, off)]
         texts = [called_off(each, self.running.titles) for each in off]
         if told:
-            texts[0] = told
+            texts[:of] = [told]
         kept = tuple(flow for each in off for flow in self.running.gate.kept(each))
         flows = tuple(each for each in state.stack.flows if not any(each is gone for gone in off))
         stack = FlowStack(flows, (*state.stack.failed, *kept))

@@ -1,5 +1,6 @@
 """Several objects of one flow: none is dropped, taken for another, or dealt with twice."""
 
+from asyncio import gather
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -8,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
-from jazz_select.agent import Agent
+from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import MOST_FLOWS
 from jazz_select.errors import CannotDo
 from jazz_select.routing import Allow, Ask, SqliteClaims, Tool, ToolCall
@@ -286,3 +287,24 @@ async def test_an_object_of_which_nothing_was_said_hides_no_other(named: list[An
     desk = Desk()
     first, *_ = await desk.talk([reads("send_money", values={"send_money": named})], "money to somebody, 20 to Kim")
     assert sorted(dict(each.answers).get("to", "") for each in first.conversation.flows) == ["", "Kim"]
+
+
+async def test_a_no_that_comes_too_late_for_both_says_so_of_both(tmp_path: Path) -> None:
+    claims = SqliteClaims(tmp_path / "claims.db")
+    desk = Desk(claims=claims)
+    asked = await desk.agent(BOTH).turn(WISHED)
+    await desk.agent().turn("yes", asked.conversation)
+    late = await desk.agent().turn("no", asked.conversation)
+    assert desk.log == ["pay Sam 50", "pay Kim 20"]
+    assert late.text.count("Pay was done already") == 2
+    assert "nothing more is done about" not in late.text
+    assert late.conversation.flows == ()
+
+
+async def test_a_yes_in_two_processes_makes_each_call_once(tmp_path: Path) -> None:
+    claims = SqliteClaims(tmp_path / "claims.db")
+    desk = Desk(claims=claims)
+    asked = (await desk.agent(BOTH).turn(WISHED)).conversation.to_json()
+    agents = [desk.agent() for _ in range(3)]
+    await gather(*(each.turn("yes", Conversation.from_json(asked)) for each in agents))
+    assert sorted(desk.log) == ["pay Kim 20", "pay Sam 50"]
