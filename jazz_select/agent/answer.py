@@ -95,7 +95,8 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     if run.text and not run.parts and not run.refusal:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
-        return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong)
+        # A run that waits for a yes asks for no input: what it would do is asked elsewhere.
+        return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong) if run.asks else ""
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
@@ -407,12 +408,12 @@ class AnswerWriter:
                 status = "waiting" if status == "done" else status
         elif work.pending is not None:
             texts = [
-                *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked"}),
+                *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked", "failed"}),
                 *(run.text for run in work.runs[:-1] if run.status == "active"),
                 *(
                     run.text or done_so_far(work, titles)
                     for run in work.runs[-1:]
-                    if run.status not in {"done", "blocked"}
+                    if run.status not in {"done", "blocked", "failed"}
                 ),
                 work.pending.question(),
             ]

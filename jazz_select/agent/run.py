@@ -213,7 +213,7 @@ class ActionRunner:
         elif is_correction:
             known |= {"parts": {}, "pending": None}
         told = [state.text, *_corrections_in_words(top, answers, back)]
-        stack = state.stack.with_top(top.model_copy(update=known))
+        stack = _without_the_same(state.stack.with_top(top.model_copy(update=known)))
         way = "run" if goes_on or said.refusal else "ask"
         return replace(state, way=way, stack=stack, text="\n".join(filter(None, told)))
 
@@ -260,6 +260,18 @@ class ActionRunner:
             if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
                 names.add(each.name)
                 yield each
+
+
+def _without_the_same(stack: FlowStack) -> FlowStack:
+    """Drop the queued wishes for the same flow with the same values as the one on top: "no, only the other"."""
+    top = stack.top
+    if top is None or not top.answers:
+        return stack
+    alike = [
+        each for each in stack.flows[:-1] if (each.name, each.status, each.answers) == (top.name, "queued", top.answers)
+    ]
+    left = tuple(each for each in stack.flows if not any(each is one for one in alike if not one.ran))
+    return replace(stack, flows=left)
 
 
 def _with_call_withdrawn(state: TurnWork) -> TurnWork:

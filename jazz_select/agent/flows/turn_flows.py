@@ -342,19 +342,21 @@ class TurnFlows:
             over = len(work.stack.flows) < len(attempt.work.stack.flows)
             if run.status in _PAUSED and not over and spent is None:
                 work = await self._asked_together(work, approval)
-                work = await self._run_ready(work, approval)
+                work, more = await self._run_ready(work, approval)
+                wishes += more
             work = replace(work, resumed=following.name if over and following is not None else "")
             return _with_wishes(work, wishes)
         return _with_wishes(work, wishes)
 
-    async def _run_ready(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
+    async def _run_ready(self, work: TurnWork, approval: TurnApproval) -> tuple[TurnWork, list[str]]:
         """Run the queued flows that need nothing from the user, while the one on top waits for an answer.
 
-        Their runs come before that of the one on top, so that its question is the last thing said.
+        Their runs come before that of the one on top, so that its question is the last thing said. Return the wishes
+        that their models hand over, too.
         """
-        top = work.stack.top
+        top, wishes = work.stack.top, list[str]()
         if top is None or not work.runs:
-            return work
+            return work, wishes
         paused = work
         for queued in reversed(work.stack.flows[:-1]):
             if not self._is_ready(work, queued, top):
@@ -375,8 +377,9 @@ class TurnFlows:
             failed = run.status == "failed" or any(each.error for each in attempt.replies)
             if failed and not attempt.made:
                 continue  # nothing came of it, so it stays queued
+            wishes += [wish for each in attempt.replies for wish in each.wishes]
             work = _placed_below(paused, top, queued, done)
-        return work
+        return work, wishes
 
     async def _asked_together(self, work: TurnWork, approval: TurnApproval) -> TurnWork:
         """Ask in one question about the same call for each object that was wished for.

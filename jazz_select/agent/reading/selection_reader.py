@@ -264,18 +264,19 @@ class SelectionReader:
             self.running.decider, wanted, waiting.asks, asked=asked, message=state.request.message
         )
         reading = replace(reading, notes=(*reading.notes, *notes))
-        others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
-        if not waiting.has(own[0].values) and any(each.has(own[0].values) for each in others):
-            own[0] = NOTHING_SAID  # it names another wish, which takes no place of this one
         said = own[0]._replace(
             values={**own[0].values, **flags},
             unclear={each: several for each, several in own[0].unclear.items() if each not in flags},
         )
         said = new_in(said, waiting, state.request.message)
-        if self.model is None and not (said.values or said.taken_back or said.wrong or said.unclear):
+        is_plain = len(own) == 1 and self.model is None
+        if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
             said, notes = await self.check_values(waiting.name, said._replace(values=plain))
             reading = replace(reading, notes=(*reading.notes, *notes))
+        others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
+        if any(each.has(said.values) for each in others):
+            said = NOTHING_SAID  # it names another wish, which takes no place of this one
         if len(own) > 1 and waiting.name not in reading.names:
             repeated = tuple(Wish(waiting.name, each) for each in own)
             reading = replace(reading, wishes=(*repeated, *reading.wishes))

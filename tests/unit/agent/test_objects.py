@@ -16,7 +16,7 @@ from jazz_select.routing import Allow, Ask, SqliteClaims, Tool, ToolCall
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.text import json_line
 from tests.agents import make_agent
-from tests.unit.agent.test_wishes import KIM, SAM, Bank, reads
+from tests.unit.agent.test_wishes import KIM, SAM, Bank, calls, reads
 from tests.unit.agent.turns import obj
 from tests.unit.selector.shop import metadata
 
@@ -308,3 +308,54 @@ async def test_a_yes_in_two_processes_makes_each_call_once(tmp_path: Path) -> No
     agents = [desk.agent() for _ in range(3)]
     await gather(*(each.turn("yes", Conversation.from_json(asked)) for each in agents))
     assert sorted(desk.log) == ["pay Kim 20", "pay Sam 50"]
+
+
+ORDERS = reads("cancel_order", values={"order": ["60142", "60143"]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "made"),
+    [
+        pytest.param("cancel 60142 and 60143", ["cancel 60142", "cancel 60143"], id="both again"),
+        pytest.param("and 60143 as well", ["cancel 60142", "cancel 60143"], id="the second again"),
+        pytest.param("no, 60143", ["cancel 60143"], id="only the second"),
+        pytest.param("no, 60144", ["cancel 60144", "cancel 60143"], id="another one instead"),
+    ],
+)
+async def test_an_object_that_is_named_by_its_number_is_dealt_with_once(answer: str, made: list[str]) -> None:
+    desk = Desk()
+    again = reads("cancel_order", values={"order": ["60142", "60143"] if answer.startswith("cancel") else ["60143"]})
+    *_, last = await desk.talk([ORDERS, again], "cancel 60142 and 60143", answer, "yes")
+    assert (last.status, desk.log) == ("done", made)
+
+
+async def test_what_failed_beside_a_question_is_told() -> None:
+    desk = Desk(fails={"look 60142": RuntimeError("down")}, tell=["note", "look"])
+    wishes = reads("cancel_order", "tell", values={"order": "60142", "tell": {"to": "Kim"}})
+    (first,) = await desk.talk([wishes], "cancel 60142 and tell Kim")
+    assert first.text.startswith("Tell was begun, and could not be brought to its end. Done already: Note.")
+    assert first.text.endswith("yes or no?")
+
+
+MAIL = ("mail", {"order": "60142"})
+
+
+@pytest.mark.parametrize(
+    ("wish", "told", "log"),
+    [
+        pytest.param("show my balance", "Show balance is done.", ["mail 60142", "balance"], id="said"),
+        pytest.param("close it", 'This part is left open: "close it"', ["mail 60142"], id="not said"),
+    ],
+)
+async def test_a_wish_that_is_handed_over_beside_a_question_is_not_dropped(
+    wish: str, told: str, log: list[str]
+) -> None:
+    bank = Bank(by_model=["send_invoice"])
+    mailed = calls("It is on its way.", MAIL, ("another_wish", {"wish": wish}), ("finish_procedure", {}))
+    wishes = reads("cancel_order", "send_invoice", values={"order": "60142"})
+    message = "cancel 60142, mail its invoice and show my balance"
+    (first,) = await bank.talk([wishes, mailed, reads("show_balance")], message)
+    assert (first.status, bank.log) == ("confirming", log)
+    assert told in first.text
+    assert "I need: ." not in first.text
+    assert first.text.endswith("yes or no?")
