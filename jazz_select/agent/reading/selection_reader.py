@@ -34,7 +34,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import storable_text
+from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.ports import has_capability
 from jazz_select.selector.prompt import WITHIN, Situation, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
@@ -274,9 +274,8 @@ class SelectionReader:
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
             said, notes = await self.check_values(waiting.name, said._replace(values=plain))
             reading = replace(reading, notes=(*reading.notes, *notes))
-        others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
-        if any(each.has(said.values) for each in others):
-            said = NOTHING_SAID  # it names another wish, which takes no place of this one
+        if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
+            said = NOTHING_SAID  # that takes no place of this one
         if len(own) > 1 and waiting.name not in reading.names:
             repeated = tuple(Wish(waiting.name, each) for each in own)
             reading = replace(reading, wishes=(*repeated, *reading.wishes))
@@ -441,6 +440,13 @@ def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
     left = [each for each in wishes if each is not own]
     place = next((place for place, each in enumerate(left) if each.flow == own.flow), len(left))
     return (*left[:place], own, *left[place:]) if place < list(wishes).index(own) else tuple(wishes)
+
+
+def _names_another_wish(state: TurnWork, waiting: OpenFlow, said: Grounded, *, is_yes: bool) -> bool:
+    """Whether values are those of another open wish for the flow that waits: all of them, or some beside a yes."""
+    others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
+    changed = {**waiting.answers, **storable_fields(said.values)[0]}
+    return bool(said.values) and any(each.answers == changed or (is_yes and each.has(said.values)) for each in others)
 
 
 def known_values(state: TurnWork, waiting: OpenFlow) -> dict[str, Any]:

@@ -190,6 +190,19 @@ async def test_one_more_object_takes_no_place(named: list[Any]) -> None:
     assert (last.status, sorted(desk.log)) == ("done", ["pay Kim 20", "pay Lee 30", "pay Sam 50"])
 
 
+async def test_a_correction_to_an_amount_of_another_object_is_one() -> None:
+    desk = Desk()
+    *_, last = await desk.talk([BOTH, reads("send_money", values={"amount": 20})], WISHED, "make it 20", "yes")
+    assert (last.status, desk.log) == ("done", ["pay Sam 20", "pay Kim 20"])
+
+
+async def test_a_yes_to_one_of_both_by_its_name_alone_changes_neither() -> None:
+    desk = Desk()
+    one = reads("send_money", values={"to": "Kim"}, confirm={"is": "yes", "quote": "yes"})
+    first, second = await desk.talk([BOTH, one], WISHED, "yes, to Kim")
+    assert (second.status, second.text, desk.log) == ("confirming", first.text, [])
+
+
 ASIDE = reads("cancel_order", values={"order": "60142"})
 
 
