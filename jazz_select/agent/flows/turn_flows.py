@@ -411,11 +411,6 @@ class TurnFlows:
             work = replace(work, stack=_with_queued(work.stack, reached, approval.pending), pending=approval.pending)
         return work
 
-    def _may_have_changed(self, made: Iterable[Ran]) -> bool:
-        """Whether any of these calls may have changed something, also if it failed."""
-        called = [self.executor.tools.get(each.tool) for each in made]
-        return any(tool is None or not tool.reads for tool in called)
-
     def _is_ready(self, work: TurnWork, queued: OpenFlow, top: OpenFlow) -> bool:
         """Whether a queued flow needs no yes, asks for no input, and does not depend on the one on top.
 
