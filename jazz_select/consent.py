@@ -104,7 +104,7 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
         quote: The words in which a model that read the message finds a yes; "" if it names none, so that they have to
             be a sentence that is a yes by the table.
     """
-    return _read(message, asked, quote)[0]
+    return read_with_reason(message, asked, quote=quote)[0]
 
 
 def why_no_yes(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> str:
@@ -114,7 +114,7 @@ def why_no_yes(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None 
     it none. A signature, thanks, anger or relief beside it changes nothing. Return "" if it counts, or if there is none
     by the table and no model quotes one.
     """
-    return _read(message, asked, quote)[1]
+    return read_with_reason(message, asked, quote=quote)[1]
 
 
 def asks_to_wait(message: str) -> bool:
@@ -456,7 +456,9 @@ class _ReadMessage:
             return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
         if not said:
             whole = " ".join(each.phrase for each in labels)
-            return "yes" if whole in phrases()["yes"] else "aside" if labels else ""
+            if whole in phrases()["yes"]:
+                return "yes"
+            return "aside" if labels else ""
         if len(said) == 1 and said[0].phrase in phrases()["no"]:
             return "no"  # though it is a word of the question
         if said[0].kind != "yes" and said[0].phrase in phrases()["adds"]:
@@ -596,7 +598,7 @@ def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
 # --- what makes a yes none ---
 
 
-def _read(message: str, asked: Asked, quote: str | None) -> tuple[Consent, str]:
+def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> tuple[Consent, str]:
     """Return what a message answers, and why a yes in it does not count."""
     if len(message) > LONGEST_READ or POINT in message:
         return NEITHER, "the message cannot be read"

@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import NEITHER, Consent, is_every, names_a_number, read_consent, why_no_yes
+from jazz_select.consent import NEITHER, Consent, is_every, names_a_number, read_with_reason
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
@@ -147,19 +147,17 @@ class PendingCall(BaseModel):
                 arguments[name if same else f"{name}{'_' * number}"] = value
         return Asked(words=f"{words} {self.flow}", arguments=arguments)
 
-    def answer_in(self, message: str, *, quote: str | None = None) -> Consent:
-        """Return the answer of a message to the question, as of `read_consent`. A yes to only some calls is none."""
-        if self.more and is_every(message, len(self.calls)):
-            return Consent("yes")
-        said = read_consent(message, self.asked, quote=quote)
-        return NEITHER if said.answer == "yes" and self._names_only_some(message) else said
+    def answer_in(self, message: str, *, quote: str | None = None) -> tuple[Consent, str]:
+        """Return the answer of a message to the question, and why a yes in it does not count.
 
-    def why_not_in(self, message: str, *, quote: str | None = None) -> str:
-        """Return why a yes in a message does not count, as of `why_no_yes`; empty if it counts, or if there is none."""
-        if self.answer_in(message, quote=quote).answer == "yes":
-            return ""
-        said = read_consent(message, self.asked, quote=quote)
-        return _ONLY_SOME if said.answer == "yes" else why_no_yes(message, self.asked, quote=quote)
+        A yes to only some of the calls is none. The reason is empty if a yes counts, or if there is none.
+        """
+        if self.more and is_every(message, len(self.calls)):
+            return Consent("yes"), ""
+        said, why = read_with_reason(message, self.asked, quote=quote)
+        if said.answer != "yes":
+            return said, why
+        return (NEITHER, _ONLY_SOME) if self._names_only_some(message) else (said, "")
 
     def _names_only_some(self, message: str) -> bool:
         """Whether a message names some of several calls, by their tools, arguments or numbers, and not the others."""

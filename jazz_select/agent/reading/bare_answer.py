@@ -320,22 +320,20 @@ async def approval_heard(
     Returns:
         The consent, why a yes in the message does not count, and notes.
     """
-    said = pending.answer_in(message)
+    said, why = pending.answer_in(message)
     if said.answer != "neither":
         return said, "", ()
     if decider is None:
-        return said, pending.why_not_in(message), ()
+        return said, why, ()
     (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
         return Consent("no"), "", (_as_read(decider, "the message", found),)
     if found.label == _YES:
-        said = pending.answer_in(message, quote="")
-        why = (
-            "" if said.answer == "yes" else pending.why_not_in(message, quote="") or "no sentence of it is a plain yes"
-        )
+        said, why = pending.answer_in(message, quote="")
+        if said.answer != "yes":
+            why = why or "no sentence of it is a plain yes"
         return said, why, (_as_read(decider, "the message", found),)
-    why = "" if found.label else pending.why_not_in(message)
-    return NEITHER, why, (found.note,) if found.note else ()
+    return NEITHER, "" if found.label else why, (found.note,) if found.note else ()
 
 
 def yes_not_taken(why: str) -> str:

@@ -466,8 +466,8 @@ def _confirmed(
         return ("unclear" if asks_to_wait(quote) else "no"), ""
     if not quote:
         return "unclear", "the reader quotes no words for it"
-    counts = pending.answer_in(message, quote=quote).answer == "yes"
-    why = "" if counts else pending.why_not_in(message, quote=quote)
+    said, why = pending.answer_in(message, quote=quote)
+    counts = said.answer == "yes"
     return ("yes" if counts and pending.flow not in off else "unclear"), why
 
 
