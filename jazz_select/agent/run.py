@@ -333,10 +333,7 @@ def _split_by_room(stack: FlowStack, wishes: Sequence[Wish]) -> tuple[tuple[Wish
 
 def _with_wishes(state: TurnWork, wishes: Sequence[Wish], *, wanted: str) -> TurnWork:
     """Put the wished flows on top. A flow parked below keeps its pending call."""
-    stack, request, pending = state.stack, state.request, state.pending
-    top = stack.top
-    if top is not None and pending is not None and pending.flow == top.name:
-        stack = stack.with_top(top.model_copy(update={"pending": pending}))
+    top, stack, request = state.stack.top, state.with_call_parked().stack, state.request
     ordered = list(wishes)
     first = next((each for each in ordered if top is not None and each.flow == top.name), None)
     if first is not None:  # the active flow stays on top

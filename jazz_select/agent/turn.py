@@ -347,6 +347,13 @@ class TurnWork:
     not_understood: int | None = None
     error: JazzSelectError | None = None
 
+    def with_call_parked(self) -> "TurnWork":
+        """Keep the call that waits for a yes with its flow on top; it is asked about again when that flow resumes."""
+        top, pending = self.stack.top, self.pending
+        if top is None or pending is None or pending.flow != top.name:
+            return replace(self, pending=None)
+        return replace(self, stack=self.stack.with_top(top.model_copy(update={"pending": pending})), pending=None)
+
     def begun(self) -> "TurnWork":
         """Return the work as it begins: confirming if a call waits, waiting if the turn asks which flow is meant."""
         status: TurnStatus = "done" if self.question is None else "waiting"

@@ -284,7 +284,8 @@ class TurnFlows:
         is_stuck, top = work.status != "failed", work.stack.top
         if not why or (not is_stuck and work.runs[-1].flow == own_name):
             return work
-        work = _with_call_parked(replace(work, not_understood=0))
+        # A yes to the person who takes over is none to the call that waits.
+        work = replace(work, not_understood=0).with_call_parked()
         if flow is None or (top is not None and top.name == own_name):
             return replace(work, status="handed_over", reason=why)
         turn, request = work.request.conversation.turns, work.request
@@ -799,14 +800,6 @@ def _placed_below(paused: TurnWork, top: OpenFlow, queued: OpenFlow, done: TurnW
     )
 
 
-def _with_call_parked(work: TurnWork) -> TurnWork:
-    """Keep the call that waits for a yes with its flow: a yes to the person who takes over is none to the call."""
-    top, pending = work.stack.top, work.pending
-    if top is None or pending is None or pending.flow != top.name:
-        return replace(work, pending=None)
-    return replace(work, stack=work.stack.with_top(top.model_copy(update={"pending": pending})), pending=None)
-
-
 def _own_words(wish: str, message: str) -> str:
     return wish if normalized(wish) and normalized(wish) in normalized(message) else message
 
@@ -824,10 +817,7 @@ def _with_wishes(work: TurnWork, wishes: Sequence[str]) -> TurnWork:
     work = replace(work, text="\n\n".join(filter(None, (work.text, *left))))
     if not own:
         return work
-    top, stack = work.stack.top, work.stack
-    if work.pending is not None and top is not None:
-        stack = stack.with_top(top.model_copy(update={"pending": work.pending}))
-    return replace(work, stack=stack, pending=None, resumed="", handed_back=". ".join(own))
+    return replace(work.with_call_parked(), resumed="", handed_back=". ".join(own))
 
 
 def _is_in_words(value: str) -> bool:
