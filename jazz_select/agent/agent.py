@@ -398,7 +398,7 @@ class Agent:
             )
             reading = await self._reader.read_part(state)
         else:
-            state = self._begun(given)
+            state = self._state_before(given)
             reading = await self._reader.read(state)
         actions = decide(state, reading, self._reader.selections.able)
         selected = await self._runner.carry_out(state, reading, actions)
@@ -410,7 +410,7 @@ class Agent:
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
 
-    def _begun(self, request: TurnRequest) -> TurnWork:
+    def _state_before(self, request: TurnRequest) -> TurnWork:
         """Return the state of a turn before its message is read: the open flows that are live, and what waits."""
         stack = request.stack
         gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]

@@ -482,7 +482,9 @@ def _taken_over(work: TurnWork, titles: Titles, contact: str) -> list[str]:
     if any(flow is not None and flow.handover for flow in over):
         return texts
     top = work.stack.top
-    about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
+    about = work.runs[-1].flow if work.runs else ""
+    if top is not None:
+        about = top.name
     told_over = say("handed_over", title=titles.flow(about)) if about else say("handed_over_now")
     return [*texts, told_over, _turn_to(contact)]
 

@@ -67,7 +67,7 @@ def _lines(calls: Sequence[Ran], above: "_Above") -> list[CallLine]:
     lines: list[CallLine] = []
     fitted = _fitted(calls)
     for call, has_room in fitted:
-        came = _came(call, above.told(_result_of(call))) if has_room else _without_result(call)
+        came = _came(call, above.tell_once(_result_of(call))) if has_room else _without_result(call)
         lines.append(CallLine(call.turn, _line(call, came)))
     if missing := len(calls) - len(fitted):
         lines.insert(0, CallLine(calls[0].turn, _left_out(missing)))
@@ -115,7 +115,8 @@ def _came(call: Ran, result: Any) -> dict[str, Any]:
 
 
 def _without_result(call: Ran) -> dict[str, Any]:
-    return {"failed" if call.failed else "returned": _NO_ROOM_ONCE if call.call else _NO_ROOM}
+    why = _NO_ROOM_ONCE if call.call else _NO_ROOM
+    return {"failed": why} if call.failed else {"returned": why}
 
 
 def _result_of(call: Ran) -> Any:
@@ -143,10 +144,10 @@ class _Above:
     def __init__(self) -> None:
         self._by_name: dict[str, set[str]] = {}
 
-    def told(self, value: Any) -> Any:
+    def tell_once(self, value: Any) -> Any:
         """Return JSON in which each object that stands above is only named, and keep the others."""
         if isinstance(value, list):
-            return [self.told(each) for each in cast("list[Any]", value)]
+            return [self.tell_once(each) for each in cast("list[Any]", value)]
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, Any]", value)
@@ -155,7 +156,7 @@ class _Above:
         # A name that several objects above share would not say which of them is meant.
         if naming and len(text) >= _LEAST_OBJECT and self._by_name.get(name) == {text}:
             return naming | _AS_ABOVE
-        told = {key: self.told(each) for key, each in fields.items()}
+        told = {key: self.tell_once(each) for key, each in fields.items()}
         self._by_name.setdefault(name, set()).add(text)
         return told
 

@@ -29,7 +29,7 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     end = 0
     for found in _REFERENCE.finditer(text):
         step, pointer = found.groups()
-        value = _told(look_up(outputs[step], pointer)) if step in outputs and not malformed(pointer) else ""
+        value = _value_in_words(look_up(outputs[step], pointer)) if step in outputs and not malformed(pointer) else ""
         if not value:
             return ""
         parts += [text[end : found.start()], value]
@@ -37,7 +37,7 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     return "".join((*parts, text[end:]))
 
 
-def _told(value: Any) -> str:
+def _value_in_words(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     shown = as_text(written(value)).strip()
