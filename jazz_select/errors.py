@@ -26,7 +26,7 @@ JazzSelectError
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
 │   └── OutcomeQuotaError       a key has written into it what it may in an hour
 ├── EmbeddingError              the embedder failed
-├── ToldError                   an error of another process, of an unknown class
+├── RemoteError                   an error of another process, of an unknown class
 ├── ServiceError                a service could not be asked; `.retryable` says whether to try again
 │   ├── ServiceUnavailableError it is not there, went away, or could not answer
 │   ├── ServiceTimeoutError     it timed out
@@ -37,7 +37,7 @@ JazzSelectError
 │   ├── DuplicateToolError      two tools of one name
 │   ├── ToolArgumentsError      a call's arguments are not valid; the tool was not called
 │   ├── ToolAnswerError         the tool's server reported a failure
-│   ├── ToolUnheardError        a call was sent and its outcome is unknown
+│   ├── ToolOutcomeUnknownError        a call was sent and its outcome is unknown
 │   └── DecisionCallbackError   the choice between tools failed, and there is no fallback
 ├── HungError                   a function was not called because earlier calls of it hang
 ├── WrongValue                  a tool or an author's check refuses a value from the user
@@ -364,7 +364,7 @@ class EmbeddingError(JazzSelectError):
         super().__init__(f"the embedder {embedder} failed: {problem}")
 
 
-class ToldError(JazzSelectError):
+class RemoteError(JazzSelectError):
     """An error of another process with an unknown class; `code` is its name and `said` its text."""
 
     def __init__(self, code: str, said: str) -> None:
@@ -583,7 +583,7 @@ class ToolAnswerError(ToolError):
         super().__init__(tool, f"its server answered: {answer}")
 
 
-class ToolUnheardError(ToolError):
+class ToolOutcomeUnknownError(ToolError):
     """A call was sent and its outcome is unknown: it may have had its effect. `what` is what happened."""
 
     def __init__(self, tool: str, problem: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, ToldError
+from jazz_select.errors import ConfigError, JazzSelectError, RemoteError, SnapshotError
 from jazz_select.text import as_text, beginning, describe_error, whole_characters
 
 Secret = str | bytes | Sequence[str | bytes]
@@ -477,7 +477,7 @@ def _number(value: Decimal) -> float | None:
 
 def error_data(error: BaseException) -> dict[str, Any]:
     """Return an error's class and text, and the fields of our own errors; without cause or chain of calls."""
-    if isinstance(error, ToldError):
+    if isinstance(error, RemoteError):
         return {"code": error.code, "message": error.said, "details": {}}
     is_ours = isinstance(error, JazzSelectError)
     known = vars(error) if is_ours else {}

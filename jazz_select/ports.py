@@ -228,7 +228,7 @@ Key = int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Legs:
+class ArmHits:
     """The hits of each arm: key to raw score, best first."""
 
     dense: Mapping[Key, float]
@@ -272,7 +272,7 @@ class FlowStore(Protocol):
         """Remove what this agent has at these keys, ignoring unknown ones; durable on return."""
         ...
 
-    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    async def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         """Search both arms for each query, in one round trip for all."""
         ...
 

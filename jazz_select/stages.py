@@ -140,7 +140,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAnswers:
+class LeaveOneOutConfidence:
     """Recall's confidences on the catalogue's own examples, each asked as if it were none of them.
 
     Attributes:
@@ -170,12 +170,12 @@ class OwnAnswers:
         return self._found[calibrated]
 
 
-def own_answers(answers: Iterable[tuple[float, float]]) -> OwnAnswers:
+def leave_one_out_confidence(answers: Iterable[tuple[float, float]]) -> LeaveOneOutConfidence:
     """Return the record of answers from (confidence, its value with the example left out) pairs."""
     order = sorted(
         ((round(now, 6), round(1 - left_out, 6)) for now, left_out in answers), key=lambda each: (-each[0], each[1])
     )
-    return OwnAnswers(confidences=tuple(now for now, _ in order), errors=tuple(doubt for _, doubt in order))
+    return LeaveOneOutConfidence(confidences=tuple(now for now, _ in order), errors=tuple(doubt for _, doubt in order))
 
 
 def is_none_suspected(p_none: float | None) -> bool:

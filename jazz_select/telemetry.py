@@ -24,8 +24,8 @@ import orjson
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import plain
+from jazz_select.serialization import unreadable, value_of
 from jazz_select.text import describe_error, one_line
-from jazz_select.travel import unreadable, value_of
 
 _DEEPEST: Final = 1_000
 """The most nested spans that are read: each level indents the output."""

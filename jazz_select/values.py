@@ -14,9 +14,9 @@ from uuid import NAMESPACE_DNS, uuid5
 from jazz_select.arguments import Constraint, Positive
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
-from jazz_select.stages import OwnAnswers, StageRecord, Thresholds, Usage, UserQuestion
+from jazz_select.serialization import JsonData, read_json, value_of, whole_of
+from jazz_select.stages import LeaveOneOutConfidence, StageRecord, Thresholds, Usage, UserQuestion
 from jazz_select.text import nfc
-from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -274,7 +274,7 @@ class RecallResult(list[dict[str, Any]]):
         self.reread = False
         self.beyond: tuple[str, ...] = ()
         self.read: tuple[Candidate, ...] = ()
-        self.answers: OwnAnswers | None = None
+        self.answers: LeaveOneOutConfidence | None = None
         self.thresholds: Thresholds | None = None
 
     def to_dict(self) -> dict[str, Any]:

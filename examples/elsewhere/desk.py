@@ -13,7 +13,7 @@ from jazz_select import (
     sync_registry,
     tool_from_function,
 )
-from jazz_select.integrations.door import FlowDoor
+from jazz_select.integrations.toolkit import FlowToolkit
 from jazz_select.selector.policy import Policy
 
 ASKED = "The lamp of order A1 is not for me, I want my money back"
@@ -107,7 +107,7 @@ async def open_selector(*, ask_user: bool = False) -> AsyncGenerator[FlowSelecto
 
 
 @asynccontextmanager
-async def open_door(*, ask_user: bool = False) -> AsyncGenerator[FlowDoor]:
+async def open_toolkit(*, ask_user: bool = False) -> AsyncGenerator[FlowToolkit]:
     """The flows and tools of the desk, for the loop of a framework."""
     async with open_selector(ask_user=ask_user) as selector:
-        yield FlowDoor(selector, desk_tools())
+        yield FlowToolkit(selector, desk_tools())

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from examples.elsewhere.desk import ASKED, ORDERS, open_door
-from jazz_select.integrations.door import outcome_text
+from examples.elsewhere.desk import ASKED, ORDERS, open_toolkit
+from jazz_select.integrations.toolkit import outcome_text
 from jazz_select.routing import tool_schemas
 
 SCRIPT: list[dict[str, Any]] = [
@@ -32,15 +32,15 @@ def agrees(question: str) -> bool:
 
 async def main() -> None:
     """One request, with a call that needs a yes."""
-    async with open_door() as door:
-        shown = await door.select([ASKED])
+    async with open_toolkit() as toolkit:
+        shown = await toolkit.select([ASKED])
         system = {"role": "system", "content": shown.prompt}
         messages: list[dict[str, Any]] = [system, {"role": "user", "content": ASKED}]
         while "call" in (reply := await ask(messages, tool_schemas(shown.tools))):
             tool, arguments = shown.tools[reply["call"]], reply["arguments"]
-            made = await door.call(tool, arguments)
+            made = await toolkit.call(tool, arguments)
             if made.status == "asked" and agrees(f"{tool.display_name} {arguments}"):
-                made = await door.call(tool, arguments, agreed=True)
+                made = await toolkit.call(tool, arguments, agreed=True)
             messages += [{"role": "assistant", **reply}, {"role": "tool", "content": outcome_text(made)}]
     print(reply["text"], "| order is", ORDERS["A1"]["state"])
 

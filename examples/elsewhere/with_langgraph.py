@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from examples.elsewhere.desk import ASKED, ORDERS, open_door
+from examples.elsewhere.desk import ASKED, ORDERS, open_toolkit
 from jazz_select.integrations.langgraph import FlowNodes, FlowState
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "ada"}}
@@ -58,8 +58,8 @@ def desk_graph(nodes: FlowNodes, model: Scripted) -> Any:
 
 async def main() -> None:
     """One request, with a call that needs a yes."""
-    async with open_door() as door:
-        graph = desk_graph(FlowNodes(door), Scripted(messages=iter(SCRIPT)))
+    async with open_toolkit() as toolkit:
+        graph = desk_graph(FlowNodes(toolkit), Scripted(messages=iter(SCRIPT)))
         first = await graph.ainvoke({"messages": [HumanMessage(ASKED)]}, THREAD)
         print("selected", first["flows"])
         asked = first["__interrupt__"][0].value["calls"]

@@ -14,7 +14,7 @@ from agents.models.interface import Model
 from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from examples.elsewhere.desk import ASKED, ORDERS, open_door
+from examples.elsewhere.desk import ASKED, ORDERS, open_toolkit
 from jazz_select.integrations.openai_agents import FlowAgentParts
 
 QUIET = RunConfig(tracing_disabled=True)  # the SDK sends traces to OpenAI else
@@ -56,8 +56,8 @@ class Scripted(Model):
 
 async def main() -> None:
     """One request, with a call that needs a yes."""
-    async with open_door() as door:
-        flows = FlowAgentParts(door)
+    async with open_toolkit() as toolkit:
+        flows = FlowAgentParts(toolkit)
         agent = Agent[Any](
             name="desk",
             instructions=flows.instructions("You work at the desk of a shop."),

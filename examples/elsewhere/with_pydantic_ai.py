@@ -9,7 +9,7 @@ from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from examples.elsewhere.desk import ASKED, ORDERS, open_door
+from examples.elsewhere.desk import ASKED, ORDERS, open_toolkit
 from jazz_select.integrations.pydantic_ai import FlowToolset
 
 SCRIPT = [
@@ -27,11 +27,11 @@ async def main() -> None:
         print("the model sees", [tool.name for tool in info.function_tools])
         return ModelResponse(parts=next(replies))
 
-    async with open_door() as door:
+    async with open_toolkit() as toolkit:
         agent = Agent(
             FunctionModel(reply),
             instructions="You work at the desk of a shop.",
-            toolsets=[FlowToolset[object](door)],
+            toolsets=[FlowToolset[object](toolkit)],
             output_type=[str, DeferredToolRequests],
         )
         first = await agent.run(ASKED)

@@ -30,16 +30,16 @@ from jazz_select.json_values import (
 from jazz_select.phrases import Asked
 from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
 from jazz_select.routing.question import Before, described, question, question_together, visible
-from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.records import CallSource, ToolCall
 from jazz_select.routing.schemas.fields import RESULT
 from jazz_select.routing.tool_call import identity_of
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
+from jazz_select.serialization import saved_value
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning, cut, estimate_tokens, json_line, nfkc, one_line, titled
 from jazz_select.texts import say
-from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
 from jazz_select.words import folded_name, stems
 
@@ -84,7 +84,7 @@ class PendingCall(BaseModel):
     destructive: bool = False
     flow: str = ""
     path: str = ""
-    door: Door = "executor"
+    door: CallSource = "executor"
     reason: str = ""
     before: Before = ""
     title: str = ""

@@ -10,7 +10,7 @@ from jazz_select.agent.turn import TurnRequest, TurnWork
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.selector.candidates_stage import Availability
-from jazz_select.selector.prompt import Growing, Ledger, Situation, UnderWay, steady_start
+from jazz_select.selector.prompt import Growing, Ledger, Situation, UnderWay, first_kept_turn
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 
@@ -136,7 +136,7 @@ class ConversationView:
         said = list(zip(self.request.conversation.said_in, self._messages(each), strict=True))
         while said and said[0][1].role == "assistant":
             said.pop(0)  # an answer without its question says little
-        start = steady_start(
+        start = first_kept_turn(
             [(turn, len(message.content)) for turn, message in said], chars, whole_from=said[0][0] if said else 1
         )
         return [(turn, message) for turn, message in said if turn >= start]

@@ -11,7 +11,7 @@ import orjson
 
 from jazz_select.agent.conversation import MOST_CALLS, Ran
 from jazz_select.json_values import storable_text, unquoted_json
-from jazz_select.selector.prompt import steady_start
+from jazz_select.selector.prompt import first_kept_turn
 from jazz_select.text import estimate_tokens, json_line
 
 CALLS_TOKENS: Final = 8_000
@@ -52,7 +52,7 @@ def growing_lines(calls: Sequence[Ran], turn: int) -> list[CallLine]:
     sizes = [(call.turn or turn, _size(call)) for call in calls]
     turns = [call.turn for call in calls if call.turn]
     is_full = len(turns) >= MOST_CALLS  # of the oldest turn some calls may be gone
-    start = steady_start(sizes, CALLS_TOKENS, whole_from=turns[0] + 1 if is_full else 1)
+    start = first_kept_turn(sizes, CALLS_TOKENS, whole_from=turns[0] + 1 if is_full else 1)
     above, lines = _Above(), list[CallLine]()
     for made_in, group in groupby(calls, key=lambda call: call.turn):
         if (made_in or turn) >= start:

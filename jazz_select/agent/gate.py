@@ -17,7 +17,7 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
-from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.records import CallSource, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
@@ -238,7 +238,7 @@ class TurnApproval:
         return granted.steps()
 
     def names_at(
-        self, flow: str, path: str, door: Door, unheard: Mapping[str, str] | None = None
+        self, flow: str, path: str, door: CallSource, unheard: Mapping[str, str] | None = None
     ) -> Callable[[str, Mapping[str, Any]], str]:
         """Return a function that names the calls of a flow's part, alike in all processes with the same conversation.
 

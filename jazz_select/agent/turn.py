@@ -29,10 +29,10 @@ from jazz_select.json_values import Secret, json_bytes, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.selector.prompt import Ledger
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.serialization import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
 from jazz_select.text import describe_error
-from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.values import Usage
 from jazz_select.words import excess_of_names
 

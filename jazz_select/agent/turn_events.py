@@ -21,8 +21,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain
 from jazz_select.routing.records import Fault, StepRecord
+from jazz_select.serialization import unreadable, value_of
 from jazz_select.threads import set_in
-from jazz_select.travel import unreadable, value_of
 
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 

@@ -98,7 +98,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                     evidence=settings.evidence,
                     allow_delete=allow_delete,
                 )
-            answers, caveat = (None, "") if report.dry_run else await memory.own_answers(settings.agent_id)
+            answers, caveat = (None, "") if report.dry_run else await memory.leave_one_out_confidence(settings.agent_id)
             thresholds = None if report.dry_run else await memory.thresholds(settings.agent_id)
     expected = forecast(
         answers,

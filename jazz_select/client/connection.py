@@ -39,8 +39,8 @@ from jazz_select.errors import (
 )
 from jazz_select.json_values import json_object, with_whole_characters
 from jazz_select.selector.selector_options import TimeLimit
+from jazz_select.serialization import MAY_NOT_TEACH, NO_ROOM, error_of
 from jazz_select.text import beginning, describe_error
-from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM, error_of
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.safety import injection, seen
-from jazz_select.evaluation.checks.wording import Sames
+from jazz_select.evaluation.checks.wording import DuplicateIndex
 from jazz_select.evaluation.overlay import Version, examples_of, takes_examples, yaml_text
 from jazz_select.flow.base import CHOOSE, BaseFlow, chain_of
 from jazz_select.outcomes.evidence import WITNESSES, same_request, witness_of
@@ -255,7 +255,7 @@ class _Sorting:
     ) -> None:
         self._flows = {flow.name: flow for flow in registry.values()}
         self._changing = changing(registry.values(), tools)
-        self._labelled = Sames((case.request for case in cases), numbers=False)
+        self._labelled = DuplicateIndex((case.request for case in cases), numbers=False)
         self._authored = {same_request(text): flow.name for flow in registry.values() for text in flow.examples}
         learned = examples_of(version).items()
         self._learned = {same_request(text): name for name, texts in learned for text in texts}

@@ -24,9 +24,9 @@ from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.audit import Audit
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.serialization import JsonData
 from jazz_select.stages import is_none_suspected
 from jazz_select.threads import compute
-from jazz_select.travel import JsonData
 from jazz_select.values import Reason
 
 LEAST: Final = 3

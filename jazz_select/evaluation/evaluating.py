@@ -114,7 +114,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
             async with own or nullcontext():
                 chosen = await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
         identity = used.embedder
-        own_answers = await used.own_answers(whose)
+        leave_one_out_confidence = await used.leave_one_out_confidence(whose)
         thresholds = await used.thresholds(whose)
     judged = tuple(
         Judged(case=case, route=route, chosen=choice) for case, route, choice in zip(given, found, chosen, strict=True)
@@ -122,11 +122,11 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     return Evaluation(
         judged=judged,
         forecast=forecast(
-            own_answers[0],
+            leave_one_out_confidence[0],
             routing.policy if selector is None else selector.policy,
             list(registry.values()),
             thresholds=thresholds,
-            caveat=own_answers[1],
+            caveat=leave_one_out_confidence[1],
             shares_budget=selector is not None and selector.has_decider,
             evidence=evidence_of(judged),
             measured=decided_alone(judged),

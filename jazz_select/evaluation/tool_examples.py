@@ -23,7 +23,7 @@ from jazz_select.errors import ConfigError, FlowError, JazzSelectError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.checks.nearness import Field as Placement
 from jazz_select.evaluation.checks.suggesting import LONGEST_EXAMPLE, Drafts, Target, Writer
-from jazz_select.evaluation.checks.wording import Sames
+from jazz_select.evaluation.checks.wording import DuplicateIndex
 from jazz_select.evaluation.corrections import why_unfit
 from jazz_select.evaluation.overlay import yaml_text
 from jazz_select.evaluation.whole_files import locked, write_readable
@@ -190,7 +190,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     if not asked:
         return WrittenExamples()
     placement = await in_thread(Placement, [*flows.values()], encoder)
-    drafts = Drafts(placement, Sames((), numbers=False), most)
+    drafts = Drafts(placement, DuplicateIndex((), numbers=False), most)
     client = client_for(model)
     writer = Writer(client=client, timeout_s=timeout_s)
     places, filtering = asyncio.Semaphore(_AT_ONCE), asyncio.Lock()

@@ -16,9 +16,9 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.serialization import JsonData
 from jazz_select.stages import is_none_suspected
 from jazz_select.text import counted
-from jazz_select.travel import JsonData
 
 _LEAST_EXAMPLES: Final = 3
 """A flow with fewer examples spares none to judge by."""

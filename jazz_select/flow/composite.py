@@ -11,8 +11,8 @@ from jazz_select.flow.base import MOST_PARTS, BaseFlow, Flow, FlowFields, FlowPa
 from jazz_select.flow.definition import Definition
 from jazz_select.flow.field_checks import Subject, check_text
 from jazz_select.flow.origin import received
+from jazz_select.serialization import unreadable, value_of
 from jazz_select.text import describe_value
-from jazz_select.travel import unreadable, value_of
 from jazz_select.values import flow_id
 
 _OWN = "_own_tools"

@@ -6,11 +6,11 @@ Calls that need approval interrupt the graph: compile it with a checkpointer, an
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import (
+from jazz_select.integrations.toolkit import (
     ASKED,
     OPEN,
-    FlowDoor,
-    check_door,
+    FlowToolkit,
+    check_toolkit,
     context_in,
     framework,
     kept_in,
@@ -53,7 +53,9 @@ class FlowState(MessagesState):
 class FlowNodes:
     """The nodes, and the tools to bind to a chat model between them."""
 
-    def __init__(self, door: FlowDoor, *, context: Callable[[FlowState], Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self, toolkit: FlowToolkit, *, context: Callable[[FlowState], Mapping[str, Any]] | None = None
+    ) -> None:
         """Create the nodes.
 
         The context of a run is LangGraph's own (`ainvoke(…, context={"member": "ben"})`): guards look at it, and it
@@ -61,15 +63,15 @@ class FlowNodes:
         None takes a name out.
 
         Raises:
-            ConfigError: `door` is not a door.
+            ConfigError: `toolkit` is not a toolkit.
         """
-        check_door(door)
-        self._door, self._context = door, context
+        check_toolkit(toolkit)
+        self._toolkit, self._context = toolkit, context
 
     async def select(self, state: FlowState) -> dict[str, Any]:
         """Find the flows for the user's last message (a node)."""
         said = [str(message.text) for message in state["messages"] if isinstance(message, HumanMessage)]
-        shown = await self._door.select(said, self._context_of(state), asked=kept_in(state))
+        shown = await self._toolkit.select(said, self._context_of(state), asked=kept_in(state))
         names = shown.result.names
         return {"flows": names, "prompt": shown.prompt, "tools": list(shown.tools), OPEN: shown.kept}
 
@@ -93,7 +95,7 @@ class FlowNodes:
         sound = [call for call in calls if call["name"] in shown and call["id"] and ids.count(call["id"]) == 1]
         asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]], place))]
         # Even if nothing needs approval any more: an earlier answer has to be consumed.
-        if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
+        if any(shown[call["name"]].destructive or self._toolkit.may_ask(shown[call["name"]]) for call in sound):
             asks = await pending_approvals(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
         keeps = {ASKED: {f"{place}:{each['id']}": each["identity"] for each in asks}}
@@ -102,7 +104,7 @@ class FlowNodes:
             own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
             if call in sound and yes.get(own, True):
                 made_of, known_as = (shown[call["name"]], call["args"]), f"{place}:{own}"
-                outcome = await self._door.call(*made_of, call_id=known_as, agreed=own in yes, keeps=keeps)
+                outcome = await self._toolkit.call(*made_of, call_id=known_as, agreed=own in yes, keeps=keeps)
                 said, status = outcome_text(outcome), "error" if outcome.error else "success"
             elif own in yes:
                 said = _REFUSED
@@ -114,15 +116,17 @@ class FlowNodes:
             given = get_runtime().context
         except RuntimeError:  # outside of a run
             given = None
-        known = context_in(given, self._door.tools.values())
+        known = context_in(given, self._toolkit.tools.values())
         return {**known, **(self._context(state) if self._context else {})}
 
     def _shown(self, state: FlowState) -> dict[str, Tool]:
         context = self._context_of(state)
-        return {name: self._door.bound(name, context) for name in state.get("tools", ()) if name in self._door.tools}
+        return {
+            name: self._toolkit.bound(name, context) for name in state.get("tools", ()) if name in self._toolkit.tools
+        }
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
-        asked = await self._door.asked(tool, call["args"], f"{place}:{call['id']}")
+        asked = await self._toolkit.asked(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
         return {"id": call["id"], "tool": call["name"], "arguments": call["args"], **asked.about}

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from jazz_select.integrations.door import (
-    FlowDoor,
+from jazz_select.integrations.toolkit import (
+    FlowToolkit,
     Shown,
-    check_door,
+    check_toolkit,
     context_in,
     framework,
     keep_in,
@@ -40,7 +40,7 @@ class FlowAgentParts:
         tools: All connected tools; a run enables those of the selected flows.
     """
 
-    def __init__(self, door: FlowDoor, *, context: Context | None = None) -> None:
+    def __init__(self, toolkit: FlowToolkit, *, context: Context | None = None) -> None:
         """Create the parts.
 
         The context of a run is the SDK's own (`Runner.run(…, context={"member": "ben"})`): guards look at it, and it
@@ -51,13 +51,13 @@ class FlowAgentParts:
         should hold the same names; what a run's context holds is filled and dropped at the call in any case.
 
         Raises:
-            ConfigError: `door` is not a door.
+            ConfigError: `toolkit` is not a toolkit.
         """
-        check_door(door)
-        self._door, self._context = door, context
+        check_toolkit(toolkit)
+        self._toolkit, self._context = toolkit, context
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], tuple[Future[Shown], list[None]]] = WeakKeyDictionary()
         self._taken_up: WeakSet[RunContextWrapper[Any]] = WeakSet()
-        self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in door.tools.items()]
+        self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in toolkit.tools.items()]
 
     def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
         """Return the agent's own instructions followed by the selected flows."""
@@ -92,23 +92,23 @@ class FlowAgentParts:
                 del self._runs[ctx]
 
     async def _select(self, ctx: RunContextWrapper[Any]) -> Shown:
-        shown = await self._door.select(_said(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
+        shown = await self._toolkit.select(_said(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
         keep_in(ctx.context, shown.kept)
         return shown
 
     def _context_of(self, ctx: RunContextWrapper[Any]) -> dict[str, Any]:
-        known = context_in(ctx.context, self._door.tools.values())
+        known = context_in(ctx.context, self._toolkit.tools.values())
         return {**known, **(self._context(ctx) if self._context else {})}
 
     def _function(self, name: str, tool: Tool) -> FunctionTool:
         def bound(ctx: RunContextWrapper[Any]) -> Tool:
-            return self._door.bound(name, self._context_of(ctx))
+            return self._toolkit.bound(name, self._context_of(ctx))
 
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
             function.params_json_schema = input_schema(bound(ctx))
             shown = await self._shown(ctx)
             # A run resumed elsewhere begins with the pending approvals, which must be stored by then.
-            waits = ctx in self._taken_up and self._door.may_ask(tool)
+            waits = ctx in self._taken_up and self._toolkit.may_ask(tool)
             return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
@@ -116,11 +116,11 @@ class FlowAgentParts:
             if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
                 return True  # shown only for a pending approval, not by this run's flows
             place = _place(ctx, call_id)
-            return isinstance((await self._door.asked(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
+            return isinstance((await self._toolkit.asked(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
-            made = await self._door.call(bound(ctx), arguments, call_id=place, agreed=agreed, keeps=ctx.context)
+            made = await self._toolkit.call(bound(ctx), arguments, call_id=place, agreed=agreed, keeps=ctx.context)
             return outcome_text(made, own=bool(run_in(ctx.context)))
 
         function = FunctionTool(

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
-from jazz_select.integrations.door import (
+from jazz_select.integrations.toolkit import (
     OPEN,
-    FlowDoor,
+    FlowToolkit,
     Shown,
     approval_request,
-    check_door,
+    check_toolkit,
     context_in,
     framework,
     kept_in,
@@ -39,22 +39,22 @@ Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
 
 
 def context_of(
-    ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None
+    ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Context[AgentDepsT] | None = None
 ) -> dict[str, Any]:
     """Return the context of a run: its deps, and what `context` returns, which replaces what the deps hold."""
-    return {**context_in(ctx.deps, door.tools.values()), **(context(ctx) if context else {})}
+    return {**context_in(ctx.deps, toolkit.tools.values()), **(context(ctx) if context else {})}
 
 
-async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Mapping[str, Any]) -> Shown:
+async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Mapping[str, Any]) -> Shown:
     """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
     before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
     said = _said(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
     last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
     calls = last.tool_calls if isinstance(last, ModelResponse) else []
-    waiting = await door.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
+    waiting = await toolkit.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
     # A resumed run selects with what its own request stored. A new request may answer the one before it.
     asked = kept_in(*(each.metadata for each in before[-2 if ctx.prompt is None else -1 :]))
-    shown = await door.select(said, context, asked=asked)
+    shown = await toolkit.select(said, context, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
 
 
@@ -94,20 +94,20 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     """The tools for what the user says, and the selected flows as instructions: `Agent(toolsets=[…])`.
 
     Attributes:
-        door: Flows and their tools.
+        toolkit: Flows and their tools.
         context: Returns more of the context of a run than its deps, which are the context by default. Guards look at
             it, and it fills inputs of the tools, which the model is not shown then. A value of None takes a name out.
         name: Unique among an agent's toolsets.
         now: In a run, what is shown.
     """
 
-    door: FlowDoor
+    toolkit: FlowToolkit
     context: Context[AgentDepsT] | None = None
     name: str = "flows"
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        check_door(self.door)
+        check_toolkit(self.toolkit)
 
     @property
     def id(self) -> str:
@@ -116,7 +116,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.door, context_of(ctx, self.door, self.context)))
+        return replace(self, now=await shown_in(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
 
     async def for_run_step(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Store the open question."""
@@ -130,9 +130,9 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the selected flows' tools; destructive ones run alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
-        context = context_of(ctx, self.door, self.context)
-        for name in self.now.tools if self.now else self.door.tools:
-            own = self.door.bound(name, context)
+        context = context_of(ctx, self.toolkit, self.context)
+        for name in self.now.tools if self.now else self.toolkit.tools:
+            own = self.toolkit.bound(name, context)
             schema = input_schema(own)
             described = ToolDefinition(
                 name=name, description=own.description, parameters_json_schema=schema, sequential=own.destructive
@@ -145,7 +145,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
-        """Call a tool through the door."""
+        """Call a tool through the toolkit."""
         del tool  # pydantic-ai's signature
-        own = self.door.bound(name, context_of(ctx, self.door, self.context))
-        return returned(await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))
+        own = self.toolkit.bound(name, context_of(ctx, self.toolkit, self.context))
+        return returned(await self.toolkit.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from jazz_select.integrations.door import FlowDoor, Shown, check_door, framework
 from jazz_select.integrations.pydantic_ai import ARGUMENTS, Context, call_id, context_of, keep, returned, shown_in
+from jazz_select.integrations.toolkit import FlowToolkit, Shown, check_toolkit, framework
 from jazz_select.routing.approval import Ask, Deny
 from jazz_select.routing.schemas.places import has_place, path_of, wrapper_paths
 from jazz_select.routing.tools.context_inputs import bind_context, describe_dropped, filled_arguments
@@ -34,25 +34,25 @@ _log = logging.getLogger(__name__)
 class FlowCapability(AbstractCapability[AgentDepsT]):
     """The selected flows as instructions, and the agent's own tools narrowed to them: `Agent(capabilities=[…])`.
 
-    The door's tools describe the agent's, by name. A described tool is shown if a selected flow names it; others of the
-    agent always are. The inputs of described tools that the run's context holds are hidden and filled.
+    The toolkit's tools describe the agent's, by name. A described tool is shown if a selected flow names it; others of
+    the agent always are. The inputs of described tools that the run's context holds are hidden and filled.
 
     Attributes:
-        door: Flows and their tools.
+        toolkit: Flows and their tools.
         context: Returns more of the context of a run than its deps, as for `FlowToolset`.
         now: In a run, what is shown.
     """
 
-    door: FlowDoor
+    toolkit: FlowToolkit
     context: Context[AgentDepsT] | None = None
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        check_door(self.door)
+        check_toolkit(self.toolkit)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.door, context_of(ctx, self.door, self.context)))
+        return replace(self, now=await shown_in(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -67,12 +67,12 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT] | None:
         """Return the agent's tools, narrowed."""
-        return _Narrowed(toolset, self.door, self.now, self.context) if self.now else None
+        return _Narrowed(toolset, self.toolkit, self.now, self.context) if self.now else None
 
 
 @dataclass
 class _Narrowed(WrapperToolset[AgentDepsT]):
-    door: FlowDoor
+    toolkit: FlowToolkit
     now: Shown
     context: Context[AgentDepsT] | None
     whole: dict[str, ToolsetTool[AgentDepsT]] = field(default_factory=dict[str, Any])
@@ -80,8 +80,8 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         found = await super().get_tools(ctx)
-        shown = {name: tool for name, tool in found.items() if name in self.now.tools or name not in self.door.tools}
-        for name in shown.keys() & self.door.tools.keys():
+        shown = {name: tool for name, tool in found.items() if name in self.now.tools or name not in self.toolkit.tools}
+        for name in shown.keys() & self.toolkit.tools.keys():
             shown[name] = self._without_context_inputs(name, shown[name], ctx)
         return shown
 
@@ -96,8 +96,8 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         return replace(tool, tool_def=described, args_validator=ARGUMENTS)  # validated when all of them are there
 
     def _described(self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]) -> Tool:
-        """Return the door's tool with the inputs of the agent's, bound to the run's context."""
-        known, schema = self.door.tools[name], tool.tool_def.parameters_json_schema
+        """Return the toolkit's tool with the inputs of the agent's, bound to the run's context."""
+        known, schema = self.toolkit.tools[name], tool.tool_def.parameters_json_schema
         declared = context_keys(known.name, known.from_context)
         taken = {each: key for each, key in declared.items() if has_place(schema, each)}
         # The framework shows the fields of a single model as the inputs.
@@ -107,28 +107,28 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
             if place not in taken and tuple(outer) in around and has_place(schema, name):
                 taken[name] = key
         own = replace(known, input_schema=schema, from_context=taken, context_inputs=None)
-        return bind_context(own, context_of(ctx, self.door, self.context))
+        return bind_context(own, context_of(ctx, self.toolkit, self.context))
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
         tool = self.whole.get(name, tool)
         call = super().call_tool
-        if name not in self.door.tools:
+        if name not in self.toolkit.tools:
             return await call(name, tool_args, ctx, tool)
         own = self._described(name, tool, ctx)
         if name in self.whole:
             tool_args = _with_context(own, tool, tool_args)
         make = partial(call, name, tool_args, ctx, tool)
-        asked = await self.door.asked(own, tool_args)
+        asked = await self.toolkit.asked(own, tool_args)
         if isinstance(asked.verdict, Deny):
             raise ToolFailed(f"not run: {asked.verdict.reason}")
-        if isinstance(asked.verdict, Ask) and not self.door.is_agreed(
+        if isinstance(asked.verdict, Ask) and not self.toolkit.is_agreed(
             call_id(ctx), asked.call, agreed=ctx.tool_call_approved
         ):
             raise ApprovalRequired(asked.about)
         if ctx.tool_call_approved:  # an approval may arrive twice
-            return returned(await self.door.once(own, tool_args, call_id(ctx), make))
+            return returned(await self.toolkit.once(own, tool_args, call_id(ctx), make))
         return await make()
 
 

@@ -22,7 +22,7 @@ from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.memory.text_vectors import VectorFile
 from jazz_select.outcomes.evidence import LogEvidence
 from jazz_select.ports import Capability, Embedder, FlowStore
-from jazz_select.stages import OwnAnswers, Thresholds
+from jazz_select.stages import LeaveOneOutConfidence, Thresholds
 from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult, TopK
 
@@ -530,7 +530,7 @@ class ProceduralMemory:
         found = (await self._store.retrieve([key])).get(key)
         return None if found is None or fault_at(self._store, agent_id, key, found) else found
 
-    async def own_answers(self, agent_id: str) -> tuple[OwnAnswers | None, str]:
+    async def leave_one_out_confidence(self, agent_id: str) -> tuple[LeaveOneOutConfidence | None, str]:
         """Return recall's confidence in its answers to the agent's own examples; or None, and why it is not known.
 
         Raises:

@@ -20,7 +20,7 @@ from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
     EncodedRequest,
-    Pace,
+    OffloadPolicy,
     RecallQuery,
     RecallScope,
     clarity,
@@ -30,7 +30,7 @@ from jazz_select.memory.requests import (
     written_now,
 )
 from jazz_select.outcomes.evidence import NONE, request_digest
-from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
+from jazz_select.ports import ArmHits, FlowStore, HybridQuery, Key, Vectors
 from jazz_select.stages import Thresholds, confidence_if_some, listed_confidences
 from jazz_select.text import in_log
 from jazz_select.threads import give_way
@@ -332,7 +332,7 @@ def _passed_over(faults: Sequence[str]) -> str:
 def _candidates(
     payloads: Mapping[Key, Mapping[str, Any]],
     scores: Mapping[Key, float],
-    legs: Legs,
+    legs: ArmHits,
     *,
     whole_name: Key | None,
     listed: Callable[[Sequence[Key]], Sequence[float | None]],
@@ -371,13 +371,13 @@ def nothing_indexed(agent_id: str) -> str:
     return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
 
 
-def _with_numbers(legs: Legs) -> Legs:
+def _with_numbers(legs: ArmHits) -> ArmHits:
     """Return the legs without scores that are not finite: foreign weights may overflow an engine's sums."""
     if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
         return legs
     _log.warning("flows of the index have scores that are no numbers, so passed over")
     dense, bm25 = ({key: score for key, score in leg.items() if isfinite(score)} for leg in (legs.dense, legs.bm25))
-    return Legs(dense=dense, bm25=bm25, payloads=legs.payloads)
+    return ArmHits(dense=dense, bm25=bm25, payloads=legs.payloads)
 
 
 def _merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], weight: float) -> dict[Key, float]:
@@ -406,7 +406,7 @@ class Retriever:
         self._language: str = getattr(encoder.embedder, "language", "")
         self._hollow: dict[int, Vectors] = {}
         """The vectors of `HOLLOW` by stage, made at first use."""
-        self._pace = Pace()
+        self._pace = OffloadPolicy()
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel

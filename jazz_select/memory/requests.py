@@ -304,7 +304,7 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
         raise ConfigError(f"{what} is a string, not {wrong[0]!r:.80}")
 
 
-class Pace:
+class OffloadPolicy:
     """Keeps slow reading off the event loop: of long texts, and of the first texts that need a dictionary."""
 
     def __init__(self) -> None:
@@ -371,7 +371,13 @@ def _cut(text: str) -> list[str]:
 
 
 async def shortened(
-    said: RecallQuery, scope: RecallScope, store: FlowStore, *, lexical: Lexical, pace: Pace, terms: TermCounts | None
+    said: RecallQuery,
+    scope: RecallScope,
+    store: FlowStore,
+    *,
+    lexical: Lexical,
+    pace: OffloadPolicy,
+    terms: TermCounts | None,
 ) -> RecallQuery:
     """Reduce a long request to the sentences that match some flow best; as it is if no flow shares a word with it.
 

@@ -20,8 +20,8 @@ from typing import Final
 
 from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.log import OutcomeLog, RecallAnswer
+from jazz_select.serialization import JsonData
 from jazz_select.stages import LEAST_AUDITED, Move
-from jazz_select.travel import JsonData
 
 _LAST: Final = 20_000
 """Entries that are measured, the newest: more say what was, not what is."""

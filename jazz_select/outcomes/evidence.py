@@ -18,8 +18,8 @@ from typing import Final
 from unicodedata import category
 
 from jazz_select.outcomes.log import Logged
+from jazz_select.serialization import JsonData
 from jazz_select.text import is_of_word, nfkc
-from jazz_select.travel import JsonData
 from jazz_select.values import Reason, Source, SourceKind
 
 LEAST: Final = 50

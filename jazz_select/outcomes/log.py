@@ -25,10 +25,10 @@ import orjson
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError, OutcomeQuotaError
 from jazz_select.outcomes.callers import current_caller, current_conversation
+from jazz_select.serialization import JsonData
 from jazz_select.sqlite_files import guard, limit_steps, wrong_schema
 from jazz_select.stages import Move, MoveKind
 from jazz_select.text import as_text, describe_error
-from jazz_select.travel import JsonData
 from jazz_select.values import Decision, Reason, Source, SourceKind
 
 BY_RECALL: Final = Source(kind="recall")

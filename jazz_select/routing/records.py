@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from jazz_select.routing.decisions.decision_points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
+from jazz_select.serialization import Read, error_of
 from jazz_select.telemetry import Span
 from jazz_select.text import titled
-from jazz_select.travel import Read, error_of
 from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "refused", "skipped"]
@@ -29,7 +29,7 @@ Fault = Literal[
     "cannot",
 ]
 StepStatus = Literal["ok", "failed", "refused", "open"]
-Door = Literal["executor", "plan", "chain", "mcp", "framework"]
+CallSource = Literal["executor", "plan", "chain", "mcp", "framework"]
 """Who calls: a flow's steps, a plan, the chain of a model, a client over MCP, or the loop of another framework."""
 
 
@@ -57,7 +57,7 @@ class ToolCall:
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     destructive: bool = False
-    door: Door
+    door: CallSource
     title: str = field(default="", compare=False)
     words: str = field(default="", compare=False)
     unshown: str = field(default="", compare=False)

@@ -18,11 +18,18 @@ from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
 from jazz_select.arguments import takes
-from jazz_select.errors import CannotDo, HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.errors import (
+    CannotDo,
+    HungError,
+    ToolAnswerError,
+    ToolArgumentsError,
+    ToolError,
+    ToolOutcomeUnknownError,
+)
 from jazz_select.json_values import as_json, has_fields, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
-from jazz_select.routing.records import Door, Fault, StepError, ToolCall
+from jazz_select.routing.records import CallSource, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.fields import fields, mapping
 from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.schemas.places import part_at
@@ -96,7 +103,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     tool: Tool,
     arguments: Mapping[str, Any],
     *,
-    door: Door,
+    door: CallSource,
     timeout_s: float | None,
     approve: Approve | None = None,
     call_id: str = "",
@@ -146,7 +153,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
 
 
 async def call_of(
-    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str = "", known: bool = True
+    tool: Tool, arguments: Mapping[str, Any], *, door: CallSource, call_id: str = "", known: bool = True
 ) -> ToolCall:
     """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
@@ -162,7 +169,7 @@ async def call_of(
 
 
 async def _call_with(
-    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool
+    tool: Tool, arguments: Mapping[str, Any], *, door: CallSource, call_id: str, known: bool
 ) -> tuple[ToolCall, CannotDo | None]:
     """Return a call whose arguments have what the context fills, and why the tool's `confirm` refuses it, if so."""
     inputs = tool.context_inputs
@@ -529,8 +536,8 @@ def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
         return replace(_cannot(call, error), called=True)
     if isinstance(error, HungError):
         return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
-    if isinstance(error, ToolArgumentsError | ToolUnheardError):
-        began = isinstance(error, ToolUnheardError)
+    if isinstance(error, ToolArgumentsError | ToolOutcomeUnknownError):
+        began = isinstance(error, ToolOutcomeUnknownError)
         problem = f"{call.tool}: {error.problem}"
         return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
     said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)

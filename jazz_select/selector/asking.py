@@ -11,10 +11,10 @@ from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.phrases import phrases
+from jazz_select.serialization import value_of
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import beginning, in_one_line, in_words, nfkc
 from jazz_select.texts import say
-from jazz_select.travel import value_of
 from jazz_select.values import Candidate, Decision
 
 FEWEST, MOST = 2, 3

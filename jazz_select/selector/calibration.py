@@ -6,7 +6,7 @@ from math import exp, log
 from typing import Annotated, Final
 
 from jazz_select.arguments import Constraint, Count, checked
-from jazz_select.travel import JsonData
+from jazz_select.serialization import JsonData
 
 _PRECISION: Final = (1_000.0, 4.0)
 """Precision of the priors that hold the slope to 1 and the shift to 0. A hundred requests show the overall error rate,

@@ -18,7 +18,7 @@ from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.calibration import Line
 from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
-from jazz_select.stages import OwnAnswers, Thresholds, UserQuestion, listed_confidences
+from jazz_select.stages import LeaveOneOutConfidence, Thresholds, UserQuestion, listed_confidences
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log, some_of
 from jazz_select.threads import run_with_timeout
@@ -147,7 +147,7 @@ class CandidateSet:
     """Whether the second embedder of a cascade answered."""
     why_reread: str = ""
     """Why the first one was not enough."""
-    answers: OwnAnswers | None = None
+    answers: LeaveOneOutConfidence | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
     limits: Literal["", "guards", "caller"] = ""
     """Who limited the choice: the caller, who gave the candidates or restricted them, or guards that closed a flow. A

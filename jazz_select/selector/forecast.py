@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.calibration import fit_line
 from jazz_select.selector.policy import Policy
-from jazz_select.stages import SHARED, OwnAnswers, Thresholds
+from jazz_select.serialization import JsonData
+from jazz_select.stages import SHARED, LeaveOneOutConfidence, Thresholds
 from jazz_select.text import counted, some_of
-from jazz_select.travel import JsonData
 from jazz_select.values import Reason
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Forecast(JsonData):
 
 
 def forecast(  # noqa: PLR0913 - what is known, by name
-    answers: OwnAnswers | None,
+    answers: LeaveOneOutConfidence | None,
     policy: Policy,
     flows: Collection[BaseFlow],
     *,
@@ -207,7 +207,7 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     )
 
 
-def _calibrated_share(answers: OwnAnswers, budget: float, evidence: Sequence[AnsweredCase]) -> float:
+def _calibrated_share(answers: LeaveOneOutConfidence, budget: float, evidence: Sequence[AnsweredCase]) -> float:
     """Return the share that is decided alone once confidence is calibrated to labelled requests; 0 without any."""
     if not evidence:
         return 0.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from jazz_select.arguments import Constraint, Probability, checked
 from jazz_select.flow.base import BaseFlow
-from jazz_select.travel import JsonData
+from jazz_select.serialization import JsonData
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings

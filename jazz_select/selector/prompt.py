@@ -533,7 +533,7 @@ def shown_with(
     return (*before, *(FirstShown(what, name, turn) for what, name in new))
 
 
-def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int = 1) -> int:
+def first_kept_turn(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int = 1) -> int:
     """Return the first turn to include, so that the conversation fits into `room`.
 
     Turns are left out four at a time, so that several prompts begin the same.

@@ -11,10 +11,10 @@ from jazz_select.flow.composite import flow_data, flow_of, live_flows
 from jazz_select.flow.definition import render_followed
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
+from jazz_select.serialization import read_json, unreadable, value_of, whole_of
 from jazz_select.telemetry import Span
 from jazz_select.text import beginning, in_one_line
 from jazz_select.threads import run_with_timeout
-from jazz_select.travel import read_json, unreadable, value_of, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _SHOWN = 1_000

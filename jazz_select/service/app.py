@@ -28,7 +28,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.models import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
-from jazz_select.service.http.limits import Door, Lifecycle
+from jazz_select.service.http.limits import AdmissionMiddleware, Lifecycle
 from jazz_select.service.http.observation import AgentMetrics, Watched
 from jazz_select.service.index_watch import IndexWatch
 from jazz_select.service.problems import answer_problem
@@ -208,7 +208,7 @@ def make_app(
     metrics = {agent_id: AgentMetrics(each, life) for agent_id, each in served.items()}
     middleware = [
         Middleware(Watched, metrics=metrics, send_timeout_s=wanted.send_timeout_s),
-        Middleware(Door, served=served, options=wanted, life=life),
+        Middleware(AdmissionMiddleware, served=served, options=wanted, life=life),
     ]
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handled, lifespan=lifespan)

@@ -21,7 +21,7 @@ from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.tool_loading import no_tools
 from jazz_select.service.agents import AgentSource, ServedAgents, unnamed_key
-from jazz_select.service.reload import ReadAnew
+from jazz_select.service.reload import CatalogueReloader
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
@@ -124,7 +124,7 @@ async def _running(
     master: bytes,
     options: ServeOptions,
 ) -> RunningCatalogue:
-    settings, read = source.settings, ReadAnew(source.read, source.places)
+    settings, read = source.settings, CatalogueReloader(source.read, source.places)
     made = RunningCatalogue(
         settings, memory, read, claims=claims, factory=source.factory, tool_examples=source.tool_examples
     )

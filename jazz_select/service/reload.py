@@ -100,7 +100,7 @@ PATIENCE_S: Final = 30.0
 """How long the reading of another catalogue is waited for: a module of it may hang, and nothing can end that."""
 
 
-class ReadAnew:
+class CatalogueReloader:
     """Calls what reads a catalogue, so that it gets what is written now, and notes what that was.
 
     The modules that lie at its places are run again where one of them changed, as one may import another. What they
@@ -252,18 +252,18 @@ _AGAIN_MOST_S: Final = 60.0
 async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | None = None) -> AsyncGenerator[None]:
     """While the block runs, changed files of these catalogues are read, checked and synced, and then answer.
 
-    Catalogues that are not read by a `ReadAnew` are left alone.
+    Catalogues that are not read by a `CatalogueReloader` are left alone.
 
     Args:
         catalogues: Whose; they have been loaded.
         every_s: Look that often, such as at a network file system; by default as often as looking is cheap.
     """
-    watched = [_watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
+    watched = [_watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, CatalogueReloader)]
     async with beside(*watched):
         yield
 
 
-async def _watch(catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
+async def _watch(catalogue: RunningCatalogue, read: CatalogueReloader, every_s: float | None) -> None:
     """Look at the files of a catalogue again and again, until cancelled; a failure does not end it."""
     again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
     pause_s = _AGAIN_S

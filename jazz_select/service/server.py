@@ -21,12 +21,12 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from jazz_select.errors import ConfigError
+from jazz_select.serialization import NO_ROOM
 from jazz_select.service.http.limits import CONNECTION, Lifecycle, has_body, reads_no_body
 from jazz_select.service.http.shares import Connection, Connections
 from jazz_select.service.problems import problem
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import describe_error
-from jazz_select.travel import NO_ROOM
 
 LARGEST_HEAD: Final = 64 << 10
 """Bytes of all lines and headers before a body; and of all that comes after it, until it is answered."""

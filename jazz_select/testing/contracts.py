@@ -23,6 +23,7 @@ import numpy as np
 
 from jazz_select.chat.decisions import why_no_distribution
 from jazz_select.ports import (
+    ArmHits,
     BatchEmbedder,
     ChatModel,
     ClaimStore,
@@ -31,7 +32,6 @@ from jazz_select.ports import (
     FlowPoint,
     FlowStore,
     HybridQuery,
-    Legs,
     SparseVector,
     StreamingChatModel,
     Vectors,
@@ -288,7 +288,7 @@ def _query(
     return HybridQuery(agent_id=agent_id, dense=dense, sparse=sparse, depth=depth, exclude=exclude)
 
 
-async def _ask(store: FlowStore, query: HybridQuery) -> Legs:
+async def _ask(store: FlowStore, query: HybridQuery) -> ArmHits:
     (legs,) = await store.search([query])
     return legs
 

@@ -10,8 +10,8 @@ from jazz_select.arguments import adapter_of
 from jazz_select.chat.client import total_usage
 from jazz_select.routing.records import Fault
 from jazz_select.routing.tools.context_inputs import describe_dropped
+from jazz_select.serialization import value_of
 from jazz_select.threads import run_with_timeout
-from jazz_select.travel import value_of
 from jazz_select.values import Message, Usage
 
 ChainStatus = Literal["answered", "limit", "failed", "asked"]

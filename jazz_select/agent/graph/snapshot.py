@@ -10,8 +10,8 @@ from pydantic_core import PydanticSerializationError
 from jazz_select.agent.graph.guards import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
 from jazz_select.json_values import Secret, signed, unsigned
+from jazz_select.serialization import check_version, not_saved, saved_value
 from jazz_select.text import describe_error
-from jazz_select.travel import check_version, not_saved, saved_value
 
 VERSION: Final = 1
 LONGEST_SNAPSHOT: Final = 20_000_000

@@ -22,7 +22,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.snapshots import dumps
 from jazz_select.evaluation.route import Routed, RouteOptions
 from jazz_select.evaluation.whole_files import write_whole
-from jazz_select.travel import value_of
+from jazz_select.serialization import value_of
 
 _KEPT = 24
 """Files of each kind."""

@@ -28,7 +28,7 @@ from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.memory.procedural import ProceduralMemory
-from jazz_select.travel import value_of
+from jazz_select.serialization import value_of
 from jazz_select.values import flow_id
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

@@ -21,8 +21,8 @@ from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Query, Routed, RouteOptions
 from jazz_select.json_values import plain
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
+from jazz_select.serialization import value_of
 from jazz_select.text import describe_error
-from jazz_select.travel import value_of
 
 _UNCOUNTED = (
     "an index does not hold the examples that prompts show, so the tokens of its prompts are not known and the gate "

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from jazz_select.consent import is_courtesy
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
-from jazz_select.evaluation.checks.wording import Sames, content, is_broad, related, words_of
+from jazz_select.evaluation.checks.wording import DuplicateIndex, content, is_broad, related, words_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
@@ -228,9 +228,9 @@ class Field:
         return [self._flows[int(place)].name for place in self.ask(texts).scores.argmax(axis=1)] if texts else []
 
     @cached_property
-    def known(self) -> Sames:
+    def known(self) -> DuplicateIndex:
         """The examples by their words."""
-        return Sames((text for flow in self._flows for text in flow.examples), numbers=True)
+        return DuplicateIndex((text for flow in self._flows for text in flow.examples), numbers=True)
 
     @cached_property
     def _usual(self) -> float:
@@ -245,7 +245,7 @@ class Field:
         if taken:
             have = np.vstack([have, self._vectors(taken)])
         kept: list[int] = []
-        sames = [Sames([text], numbers=True) for text in texts]
+        sames = [DuplicateIndex([text], numbers=True) for text in texts]
         nearest = (vectors @ have.T).max(axis=1) if len(have) else np.full(len(texts), -1.0)
         while len(kept) < most:
             left = [

@@ -25,7 +25,7 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.safety import injection
 from jazz_select.evaluation.checks.structure import has_definition
-from jazz_select.evaluation.checks.wording import Sames, content, is_unwritten
+from jazz_select.evaluation.checks.wording import DuplicateIndex, content, is_unwritten
 from jazz_select.evaluation.corrections import gathered
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -256,7 +256,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         none = "no example was suggested: no flow has examples to compare with"
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
-    work = Drafts(placement, Sames((case.request for case in cases), numbers=False), most)
+    work = Drafts(placement, DuplicateIndex((case.request for case in cases), numbers=False), most)
     usable = [
         (each, flow, sure)
         for each, flow, sure in labels(logged)
@@ -301,7 +301,7 @@ class Drafts:
     """Texts for a catalogue that passed the filters, and counts of those that did not by reason."""
 
     catalogue: Field
-    held_out: Sames
+    held_out: DuplicateIndex
     most: int
     made: list[Suggestion] = field(default_factory=list[Suggestion])
     dropped: Counter[str] = field(default_factory=Counter[str])

@@ -47,7 +47,7 @@ def request_key(text: str, *, numbers: bool = True) -> str:
     return " ".join(kept or words) or " ".join(text.split())
 
 
-class Sames:
+class DuplicateIndex:
     """An index of texts that finds the same request in other spellings."""
 
     def __init__(self, texts: Iterable[str], *, numbers: bool) -> None:
@@ -332,7 +332,7 @@ def _one_wording(wordings: Sequence[set[str]]) -> bool:
 
 
 def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
-    sames = Sames(flow.examples, numbers=True)
+    sames = DuplicateIndex(flow.examples, numbers=True)
     for number, text in enumerate(flow.examples):
         earlier = [place for place in sames.of(text) if place < number]
         if earlier:
@@ -385,7 +385,7 @@ class NearCopies:
                 self._less[each].append(place)
 
     def of(self, text: str) -> list[int]:
-        """Return the positions of the near copies, in order, without those that `Sames` finds."""
+        """Return the positions of the near copies, in order, without those that `DuplicateIndex` finds."""
         bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
             return []
@@ -417,7 +417,7 @@ class Examples:
     def __init__(self, flows: Iterable[BaseFlow]) -> None:
         self.spots = [Spot(flow, "examples", number) for flow in flows for number in range(len(flow.examples))]
         texts = [spot.text for spot in self.spots]
-        self.same, self.near = Sames(texts, numbers=False), NearCopies(texts)
+        self.same, self.near = DuplicateIndex(texts, numbers=False), NearCopies(texts)
 
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:

@@ -37,7 +37,7 @@ from jazz_select.memory.engines.stored_points import (
 )
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.memory.text_vectors import FILE_NAME
-from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
+from jazz_select.ports import ArmHits, FlowPoint, HybridQuery, Key, SparseVector
 from jazz_select.threads import in_thread
 
 IN_MEMORY = ":memory:"
@@ -277,7 +277,7 @@ class Shard:
             self._shard = qe.EdgeShard.load(str(path), None if dense is None else _shard_config(dense))
             self._take_stock()
 
-    def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         """Search the vectors of all queries in one batch.
 
         With one agent in the shard no query needs a filter, which halves the time. If another agent writes meanwhile,
@@ -341,12 +341,12 @@ class Shard:
         with self._errors:
             self._shard.close()
 
-    def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
+    def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[ArmHits]:
         requests = [request for query in queries for request in _edge_requests(query, filtered=query.agent_id != only)]
         with self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
-            Legs(
+            ArmHits(
                 dense={} if query.dense is None else _scores(next(results)),
                 bm25={} if query.sparse is None else _scores(next(results)),
                 payloads={},
@@ -481,11 +481,11 @@ class EdgeStore:
                 points: list[qe.PointId] = [*keys]
                 await in_thread(self._write, qe.UpdateOperation.delete_points(points))
 
-    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    async def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         """Search the vectors of all queries in one batch."""
         with self._door:
             if self._shard is None:
-                return [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
+                return [ArmHits(dense={}, bm25={}, payloads={}) for _ in queries]
             if self._shard.size < _THREAD_FROM:
                 return self._shard.search(queries)
             return await in_thread(self._shard.search, queries)

@@ -44,7 +44,7 @@ from jazz_select.memory.engines.stored_points import (
     sparse_terms,
     stored_payload,
 )
-from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
+from jazz_select.ports import ArmHits, FlowPoint, HybridQuery, Key, SparseVector
 from jazz_select.text import one_line
 
 _log = logging.getLogger(__name__)
@@ -272,15 +272,15 @@ class RemoteStore:
         if keys and await self._has_collection():
             await self._delete(self._collection, keys)
 
-    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    async def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         """Search the vectors of all queries in one request; an agent's first search caches the payloads of its hits."""
-        nothing = [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
+        nothing = [ArmHits(dense={}, bm25={}, payloads={}) for _ in queries]
         if not any(query.arms for query in queries) or not await self._has_collection():
             return nothing
         kept = self._kept = self._kept.current()
         along = not all(query.agent_id in kept.agents for query in queries)
 
-        async def over_rest() -> list[Legs]:
+        async def over_rest() -> list[ArmHits]:
             requests = [request for query in queries for request in server_requests(query, payloads=along)]
             # The client's own `query_batch_points` first copies each request deeply, to look for texts to embed.
             ask_all = self._client.http.search_api.query_batch_points
@@ -289,7 +289,7 @@ class RemoteStore:
             read = _payload if along else None
             return [to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
 
-        def over_grpc(wire: Wire) -> Awaitable[list[Legs]]:
+        def over_grpc(wire: Wire) -> Awaitable[list[ArmHits]]:
             return wire.search(self._collection, queries, payloads=along)
 
         found = await self._or_gone(lambda: self._recall(over_grpc, over_rest), gone=lambda: nothing)

@@ -15,7 +15,7 @@ from qdrant_client.conversions.conversion import grpc_to_payload
 from jazz_select.memory.engines.server_address import ServerAddress, own_certificates
 from jazz_select.memory.engines.server_errors import describe_refusal
 from jazz_select.memory.engines.stored_points import AGENT, arms_of, local_key, point_id, point_key
-from jazz_select.ports import HybridQuery, Key, Legs, SparseVector
+from jazz_select.ports import ArmHits, HybridQuery, Key, SparseVector
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 10
@@ -126,7 +126,7 @@ class Wire:
         self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S)
         self.status = f"REST, since gRPC at {self._place} failed ({problem}): {_SLOWER}"
 
-    async def search(self, collection: str, queries: Sequence[HybridQuery], *, payloads: bool) -> list[Legs]:
+    async def search(self, collection: str, queries: Sequence[HybridQuery], *, payloads: bool) -> list[ArmHits]:
         """Search the vectors of all queries in one request; `payloads`: return those of all hits too."""
         points = [each for query in queries for each in to_protobuf(collection, query, payloads=payloads)]
         request = qg.QueryBatchPoints(collection_name=collection, query_points=points)
@@ -192,12 +192,12 @@ def to_legs(
     arms: Mapping[str, Sequence[Any]],
     key_of: Callable[[Any], Key],
     payload_of: Callable[[Any], dict[str, Any]] | None,
-) -> Legs:
+) -> ArmHits:
     """Combine a query's hits by arm; without `payload_of` they came without payloads."""
     scores = {arm: {key_of(each.id): each.score for each in hits} for arm, hits in arms.items()}
     found = {key_of(each.id): each for hits in arms.values() for each in hits}
     payloads = {key: payload_of(each) for key, each in found.items()} if payload_of else {}
-    return Legs(dense=scores.get("dense", {}), bm25=scores.get("bm25", {}), payloads=payloads)
+    return ArmHits(dense=scores.get("dense", {}), bm25=scores.get("bm25", {}), payloads=payloads)
 
 
 def _grpc_payload(point: Any) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
 from jazz_select.outcomes.evidence import ASK_AGAIN, LEAST, NONE, TOSS
 from jazz_select.ports import Vectors
+from jazz_select.serialization import value_of
 from jazz_select.stages import Thresholds
-from jazz_select.travel import value_of
 
 Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)

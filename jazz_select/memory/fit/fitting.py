@@ -23,12 +23,12 @@ from jazz_select.memory.fit.model import (
     Matrix,
     RecallModel,
     Signals,
-    Usual,
+    TypicalCosines,
     soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
 from jazz_select.outcomes.evidence import NONE, Evidence, request_digest
-from jazz_select.ports import Legs, Vectors
+from jazz_select.ports import ArmHits, Vectors
 from jazz_select.values import FlowCard, flow_id
 
 MAX_ASKED = 1_000
@@ -79,7 +79,7 @@ class Fitted:
     catalogue: LeaveOneOut | None = None
     transforms: Sequence[Vectors | None] = (None,) * FOLDS
     asked: Sequence[HeldOut] = ()
-    legs: Sequence[Legs] = ()
+    legs: Sequence[ArmHits] = ()
     confidence: Logistic | None = None
 
 
@@ -125,7 +125,7 @@ def fit(
     caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
     model = replace(
-        model, usual=Usual(lengths=catalogue.lengths, examples={card.id: len(card.examples) for card in cards})
+        model, usual=TypicalCosines(lengths=catalogue.lengths, examples={card.id: len(card.examples) for card in cards})
     )
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
         model = with_floor(model, known, rows, lexical, terms)
@@ -205,7 +205,7 @@ def _slopes(lessons: Lessons, aimed: Vectors) -> Vectors:
     return (sharpness * (pulled + (own / total - 1) * lessons.right)).astype(np.float32)
 
 
-def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
+def _widths(legs: Sequence[ArmHits]) -> dict[str, ArmScale]:
     """Return the width of each arm: a third of the median drop from rank 1 to ranks 2–6, three ranks on average."""
     drops: dict[str, list[float]] = {"dense": [], "bm25": []}
     for each in legs:
@@ -234,7 +234,7 @@ def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Map
     return {**DEFAULT_SCALES, "bm25": replace(DEFAULT_SCALES["bm25"], weight=weight)}
 
 
-def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
+def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[ArmHits], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
     """Return the scales with the expected BM25 weight, given the answers; the dense arm weighs 1.
 
     It is the posterior mean of the log weight. A weight is as likely as the right flows are under a softmax of the
@@ -247,7 +247,7 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
     return {**scales, "bm25": replace(scales["bm25"], weight=exp(float(share @ logs / share.sum())))}
 
 
-def _log_chance(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
+def _log_chance(legs: ArmHits, scales: Mapping[str, ArmScale], flow: int) -> float:
     """Return the log probability of a flow under a softmax of the fused scores; a low one if it was not found."""
     scores = soft_scores(legs, scales, REFERENCE_K)
     if flow not in scores:

@@ -18,8 +18,8 @@ from jazz_select.memory.encoder import (
     reads_stop_words,
     unit,
 )
-from jazz_select.memory.fit.model import Lengths
-from jazz_select.ports import Legs, SparseVector, Vectors
+from jazz_select.memory.fit.model import CosineScaling
+from jazz_select.ports import ArmHits, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
 FOLDS = 5
@@ -40,14 +40,14 @@ class HeldOut:
     bm25: Vectors
     terms: int
 
-    def legs(self, depth: int, *, without: Sequence[int] = ()) -> Legs:
+    def legs(self, depth: int, *, without: Sequence[int] = ()) -> ArmHits:
         """Return the legs as an engine would, for a catalogue without these flows."""
         dense, bm25 = self.dense, self.bm25
         if len(without):
             dense, bm25 = dense.copy(), bm25.copy()
             dense[without], bm25[without] = -np.inf, 0.0
         near, said = _top(dense, depth), _top(bm25, depth)
-        return Legs(
+        return ArmHits(
             dense={key: score for key, score in zip(near, dense[near].tolist(), strict=True) if isfinite(score)},
             bm25={key: score for key, score in zip(said, bm25[said].tolist(), strict=True) if score > 0},
             payloads={},
@@ -77,14 +77,14 @@ class Lessons:
 _OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
-def lengths_of(examples: Sequence[Vectors]) -> Lengths:
+def lengths_of(examples: Sequence[Vectors]) -> CosineScaling:
     """Measure how alike the examples of one flow are, by the vectors of each flow's."""
     total, weight = _ALIKE * _SURMISED, _SURMISED
     for vectors in examples:
         if (count := len(vectors)) > 1 and vectors.any():
             together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
             total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
-    found = Lengths(alike=max(0.0, total / weight))
+    found = CosineScaling(alike=max(0.0, total / weight))
     return replace(found, median=float(np.median([found.of(len(each)) for each in examples])))
 
 

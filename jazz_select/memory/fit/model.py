@@ -16,9 +16,9 @@ from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import PackedArray, TermCounts, shown
 from jazz_select.memory.fit.evidence import EvidenceModel
-from jazz_select.ports import Key, Legs, Vectors
-from jazz_select.stages import OwnAnswers, Thresholds, listed_confidences
-from jazz_select.travel import value_of
+from jazz_select.ports import ArmHits, Key, Vectors
+from jazz_select.serialization import value_of
+from jazz_select.stages import LeaveOneOutConfidence, Thresholds, listed_confidences
 
 _LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
 """Largest number in a note, largest entry of its matrix, and most set sizes: no fit exceeds them, and larger numbers
@@ -65,7 +65,7 @@ _OF_A_NOTE = ("learned_from", "persons", "evidence", "second_evidence")
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
-def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[Key, float]:
+def soft_scores(legs: ArmHits, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[Key, float]:
     """Return the fused score of each flow that an arm found.
 
     Reciprocal rank fusion sums w / (k + rank) over the arms (Cormack, Clarke and Büttcher 2009). Ranks lose how close
@@ -100,7 +100,7 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
+class CosineScaling:
     """Factors of cosines, by a flow's number of examples: 1 for the median flow, higher for those with fewer.
 
     A flow's vector is the mean of its texts, brought to length 1. The mean of n unit vectors with a mean cosine of ρ
@@ -119,7 +119,7 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
+class TypicalCosines:
     """The usual cosine, times its length, of requests with their own flow, which differs among flows.
 
     `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
@@ -128,21 +128,21 @@ class Usual:
     """
 
     flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
-    lengths: Lengths = field(default_factory=Lengths)
+    lengths: CosineScaling = field(default_factory=CosineScaling)
     examples: Mapping[str, _Count] = field(default_factory=dict[str, int])
     mean: _Number = 0.0
     low: _Number = 1.0
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
     keyed_lengths: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
 
-    def by_key(self, key: Callable[[str], Key]) -> "Usual":
+    def by_key(self, key: Callable[[str], Key]) -> "TypicalCosines":
         """Return the same numbers by store key."""
         keyed = {key(flow): cosine for flow, cosine in self.flows.items()}
         lengths = {flow: self.lengths.of(count) for flow, count in self.examples.items()}
         uneven = {key(flow): length for flow, length in lengths.items() if length != 1}
         return replace(self, keyed=keyed, keyed_lengths=uneven)
 
-    def evened(self, legs: Legs) -> Legs:
+    def evened(self, legs: ArmHits) -> ArmHits:
         """Return the hits of an engine with cosines that compare flows of few and of many texts."""
         if not self.keyed_lengths:
             return legs
@@ -157,7 +157,7 @@ class Usual:
 class Signals:
     """Features of one request's candidates; each is larger the more it speaks for the candidate."""
 
-    def __init__(self, legs: Legs, scales: Mapping[str, ArmScale], terms: int, usual: Usual) -> None:
+    def __init__(self, legs: ArmHits, scales: Mapping[str, ArmScale], terms: int, usual: TypicalCosines) -> None:
         """Take the legs of a request with so many lexical terms, and the scales of the fusion."""
         self.legs = legs
         self._scales = scales
@@ -331,8 +331,8 @@ class RecallModel:
     confidence: Logistic | None = None
     scope: Logistic | None = None
     sets: Sets | None = None
-    answers: OwnAnswers | None = None
-    usual: Usual = field(default_factory=Usual)
+    answers: LeaveOneOutConfidence | None = None
+    usual: TypicalCosines = field(default_factory=TypicalCosines)
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None

@@ -15,10 +15,10 @@ from jazz_select.memory.fit.model import (
     RecallModel,
     Sets,
     Signals,
-    Usual,
+    TypicalCosines,
 )
-from jazz_select.ports import Legs
-from jazz_select.stages import OUTSIDE, OwnAnswers, own_answers
+from jazz_select.ports import ArmHits
+from jazz_select.stages import OUTSIDE, LeaveOneOutConfidence, leave_one_out_confidence
 
 FIT_DEPTH = 30
 """Hits of each arm in the fusion; deeper ones hardly ever reach the top ten."""
@@ -48,7 +48,7 @@ _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
 
 def calibrated_model(
-    model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[Legs], *, cases: int = 0
+    model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[ArmHits], *, cases: int = 0
 ) -> tuple[RecallModel, Logistic]:
     """Return the model with its calibration, and the calibration of the leave-one-out answers themselves.
 
@@ -76,18 +76,20 @@ def calibrated_model(
 @dataclass(frozen=True, slots=True)
 class _Request:
     held_out: HeldOut
-    usual: Usual
+    usual: TypicalCosines
     times: int = 1
     """Weight in examples."""
 
     def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
-    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Signals:
+    def answered(self, legs: ArmHits, scales: Mapping[str, ArmScale]) -> Signals:
         return Signals(legs, scales, self.held_out.terms, self.usual)
 
 
-def _usual(known: Usual, catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
+def _usual(
+    known: TypicalCosines, catalogue: LeaveOneOut, asked: Sequence[HeldOut]
+) -> tuple[TypicalCosines, list[float]]:
     """Return the usual cosines of the flows, and that of each example's flow without the example."""
     own = np.array([one.dense[one.flow] for one in asked], dtype=np.float64)
     flow = np.array([one.flow for one in asked])
@@ -130,7 +132,7 @@ def _fit_scope(
     inside: Sequence[Signals],
     scales: Mapping[str, ArmScale],
     weights: Matrix,
-    usual: Usual,
+    usual: TypicalCosines,
 ) -> Logistic:
     """Fit P(some flow is right): answers with the right flow, without it (near misses) and without its kin (far).
 
@@ -166,14 +168,14 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[Signals], confidenc
 
 def _own_answers(
     requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic, asked: Logistic, scope: Logistic
-) -> OwnAnswers:
+) -> LeaveOneOutConfidence:
     """Return the confidence of each answer, as of a new request and by leave-one-out."""
     answers: list[tuple[float, float]] = []
     for request, answer in zip(requests, inside, strict=True):
         top = next(map(answer.candidate, answer.best(1)), None)
         some = scope(answer.scope())
         answers += [(some * confidence(top), some * asked(top)) if top else (0.0, 0.0)] * request.times
-    return own_answers(answers)
+    return leave_one_out_confidence(answers)
 
 
 def fit_logistic(

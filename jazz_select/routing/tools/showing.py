@@ -96,7 +96,9 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
     check_argument("form", form, SchemaForm)
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
     if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
-        raise ConfigError(f"tools are a list of Tools, or what shown_names or FlowDoor.select gave, not {tools!r:.80}")
+        raise ConfigError(
+            f"tools are a list of Tools, or what shown_names or FlowToolkit.select gave, not {tools!r:.80}"
+        )
     named = tools if isinstance(tools, Mapping) else shown_names(tools)
     return [_in_form(name, tool, form) for name, tool in named.items()]
 

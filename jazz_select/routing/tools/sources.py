@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, cast
 import orjson
 
 from jazz_select.arguments import Methods, Seconds, checked
-from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolOutcomeUnknownError
 from jazz_select.json_values import as_json, storable_text, too_much
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.schemas.places import has_place
@@ -530,7 +530,7 @@ class _Live:
         except ToolError:
             raise
         except TimeoutError as error:
-            raise ToolUnheardError(name, f"its server gave no answer within {self.timeout_s:g} s") from error
+            raise ToolOutcomeUnknownError(name, f"its server gave no answer within {self.timeout_s:g} s") from error
         except Exception as error:
             raise _fault(name, error) from error
 
@@ -572,7 +572,7 @@ class _Live:
             ending = error.subgroup((KeyboardInterrupt, SystemExit))
             if ending is not None:
                 raise
-            raise ToolUnheardError(name, describe_error(error)) from error
+            raise ToolOutcomeUnknownError(name, describe_error(error)) from error
 
 
 def _fault(name: str, error: Exception) -> ToolError:
@@ -581,7 +581,7 @@ def _fault(name: str, error: Exception) -> ToolError:
         return ToolError(name, _CLOSED)
     if isinstance(answered, int) and answered not in _UNHEARD:
         return ToolAnswerError(name, cut(" ".join(str(error).split()), _LONGEST_ERROR))
-    return ToolUnheardError(name, describe_error(error))
+    return ToolOutcomeUnknownError(name, describe_error(error))
 
 
 # --- what a server answers -------------------------------------------------------
@@ -604,7 +604,7 @@ def _output(name: str, answer: object, declared: _Declared | None) -> object:
         raise ToolAnswerError(name, cut(said, _LONGEST_ERROR))
     if structured is not None:
         if excess := too_much(structured, _LARGEST_STRUCTURE):
-            raise ToolUnheardError(name, f"its server returned {excess}")
+            raise ToolOutcomeUnknownError(name, f"its server returned {excess}")
         _note_undeclared(name, structured, declared)
         return structured
     text = _text(_said(parts[0], "text")) if declared is not None and len(parts) == 1 else ""

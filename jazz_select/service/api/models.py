@@ -18,9 +18,9 @@ from jazz_select.agent.turn import TurnStatus
 from jazz_select.json_values import has_more_values, json_bytes
 from jazz_select.outcomes.log import MOST_RIGHT
 from jazz_select.selector.candidates_stage import SelectRequest
+from jazz_select.serialization import value_of
 from jazz_select.service.problems import refused
 from jazz_select.stages import UserQuestion
-from jazz_select.travel import value_of
 from jazz_select.values import Candidate, Decision
 
 MOST_REQUESTS = 500

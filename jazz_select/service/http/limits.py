@@ -17,13 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.json_values import with_whole_characters
 from jazz_select.outcomes.callers import Caller, calling_as
+from jazz_select.serialization import MAY_NOT_TEACH, NO_ROOM
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Connection, Places, Shares
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import is_cancelled, sharing_threads
-from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM
 
 
 class Lifecycle:
@@ -129,7 +129,7 @@ class TokenBucket:
         return wait_s
 
 
-class Door:
+class AdmissionMiddleware:
     """Lets in who may ask, within limits, and reads each body before the app is asked.
 
     What is too much is refused at once: who is refused may come again, who waits in a queue waits for nothing.

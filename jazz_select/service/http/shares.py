@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Any, Final, cast
 
+from jazz_select.serialization import NO_ROOM
 from jazz_select.service.problems import refused
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import ThreadShare, sharing_threads
-from jazz_select.travel import NO_ROOM
 
 _SHARE: Final = 0.75
 """Of the places that one key among several may have for itself."""

@@ -37,6 +37,7 @@ from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.context_inputs import bind_context, bind_tools
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
+from jazz_select.serialization import value_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import as_caller, catalogue_of
@@ -63,7 +64,6 @@ from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.stages import UserQuestion
 from jazz_select.threads import beside, self_bounded, set_in
-from jazz_select.travel import value_of
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"

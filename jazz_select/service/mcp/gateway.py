@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
 from jazz_select import __version__
-from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
+from jazz_select.errors import JazzSelectError, ToolError, ToolOutcomeUnknownError
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.sources import session_tools
 from jazz_select.routing.tools.tool import Tool
@@ -383,7 +383,7 @@ class Upstream:
 
         Raises:
             ToolError: It is not connected; nothing was called.
-            ToolUnheardError: The transport failed.
+            ToolOutcomeUnknownError: The transport failed.
             MCPError: It refused the call, or the connection broke.
         """
         client, relay = self._client, relayed.get()
@@ -399,7 +399,7 @@ class Upstream:
             raise MCPError.from_error_data(told) from None
         except Exception as error:  # noqa: BLE001 - whatever a transport fails with, nobody heard of the call's end
             self._doubt()
-            raise ToolUnheardError(name, self._told(describe_error(error))) from None
+            raise ToolOutcomeUnknownError(name, self._told(describe_error(error))) from None
         if relay is not None and not answer.is_error:
             relay.answer = answer
         return self._without_secrets(answer) if answer.is_error else answer

@@ -9,7 +9,7 @@ import orjson
 from mcp import types
 from pydantic import TypeAdapter, ValidationError
 
-from jazz_select.errors import ToolUnheardError
+from jazz_select.errors import ToolOutcomeUnknownError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
@@ -128,7 +128,7 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
     if outcome.error is not None:
         cause = outcome.error.cause
         problem = outcome.error.message
-        if only_reads and isinstance(cause, ToolUnheardError):  # nobody needs to know whether it was done
+        if only_reads and isinstance(cause, ToolOutcomeUnknownError):  # nobody needs to know whether it was done
             problem = f"{outcome.call.tool}: nobody heard of its end: {cause.what}"
         return failure(problem, status=outcome.status, **_advice(outcome, only_reads=only_reads))
     if relay.answer is not None:

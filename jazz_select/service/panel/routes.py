@@ -108,7 +108,7 @@ class _Panel:
         catalogue, files = self._catalogue, self._files
         settings, live = catalogue.settings, catalogue.live
         policy = live.selector.policy
-        answers, caveat = await catalogue.memory.own_answers(catalogue.agent_id)
+        answers, caveat = await catalogue.memory.leave_one_out_confidence(catalogue.agent_id)
         thresholds = await catalogue.memory.thresholds(catalogue.agent_id)
         expected = forecast(
             answers,

@@ -45,7 +45,7 @@ CASES = (
 async def test_a_check_tells_what_a_sync_would(registry: FlowRegistry) -> None:
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "a", registry)
-        answers, caveat = await memory.own_answers("a")
+        answers, caveat = await memory.leave_one_out_confidence("a")
     of_sync = forecast(answers, BOLD, list(registry.values()), caveat=caveat)
     assert of_sync.share_alone
     assert check(registry, embedder=EMBEDDER, policy=BOLD).forecast == of_sync

@@ -15,8 +15,8 @@ from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Routed, RouteOptions
 from jazz_select.ports import Vectors
 from jazz_select.selector.policy import Policy
+from jazz_select.serialization import value_of
 from jazz_select.testing import HashEmbedder, ScriptedModel
-from jazz_select.travel import value_of
 from jazz_select.values import Reason
 from tests.unit.evaluation.small_shop import REQUESTS, add
 

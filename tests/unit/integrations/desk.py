@@ -1,9 +1,9 @@
-"""What the tests of the frameworks share: a desk with three flows, tools that write down what they did, and a door."""
+"""What the tests of the frameworks share: a desk with three flows, tools that record their calls, and a toolkit."""
 
 from typing import Any, Self
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, Tool
-from jazz_select.integrations.door import FlowDoor
+from jazz_select.integrations.toolkit import FlowToolkit
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Approve, Verdict
 from jazz_select.selector.policy import Policy
@@ -101,8 +101,8 @@ class Desk:
         vars(flow)["available"] = available
         return seen
 
-    def door(self, **options: Any) -> FlowDoor:
-        return FlowDoor(FlowSelector(None, self.registry, self.memory, "desk", **self._how), self.tools(), **options)
+    def toolkit(self, **options: Any) -> FlowToolkit:
+        return FlowToolkit(FlowSelector(None, self.registry, self.memory, "desk", **self._how), self.tools(), **options)
 
     def asking(self) -> Self:
         """From now on the user is asked whether a refund is meant, or a parcel that is looked for."""

@@ -16,11 +16,11 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ToolReturnPart
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, FromContext, Tool, tool_from_function
-from jazz_select.integrations.door import FlowDoor, context_in
 from jazz_select.integrations.langgraph import FlowNodes, FlowState
 from jazz_select.integrations.openai_agents import FlowAgentParts
 from jazz_select.integrations.pydantic_ai import FlowToolset
 from jazz_select.integrations.pydantic_ai_capability import FlowCapability
+from jazz_select.integrations.toolkit import FlowToolkit, context_in
 from jazz_select.testing import ListMemory
 from tests.unit.integrations import test_langgraph, test_openai_agents, test_pydantic_ai
 
@@ -45,7 +45,7 @@ def loan_tool(log: Log, *, declared: bool = False) -> Tool:
 
 def loan_door(
     log: Log, guard_saw: list[Any] | None = None, *, declared: bool = False, tool: Tool | None = None
-) -> FlowDoor:
+) -> FlowToolkit:
     registry = FlowRegistry(min_examples=0)
 
     class LookUp(Flow):
@@ -57,7 +57,7 @@ def loan_door(
     options: dict[str, Any] = {"description": "Say.", "desired_effects": ["it is known"], "examples": [QUESTION]}
     flow = LookUp(name="look_up", tools=["find_loan"], steps=["Find it."], registry=registry, **options)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name, "score": 1.0}])
-    return FlowDoor(FlowSelector(None, registry, memory, "library"), [tool or loan_tool(log, declared=declared)])
+    return FlowToolkit(FlowSelector(None, registry, memory, "library"), [tool or loan_tool(log, declared=declared)])
 
 
 class Seen(NamedTuple):
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
     answers: list[str]
 
 
-async def in_toolset(door: FlowDoor, deps: Any, more: Any = None) -> Seen:
+async def in_toolset(door: FlowToolkit, deps: Any, more: Any = None) -> Seen:
     script = test_pydantic_ai.Script([test_pydantic_ai.call("find_loan", **ADA)])
     agent = Agent(script.model, toolsets=[FlowToolset(door, context=more)], deps_type=object)
     result = await agent.run(QUESTION, deps=deps)
@@ -76,7 +76,7 @@ async def in_toolset(door: FlowDoor, deps: Any, more: Any = None) -> Seen:
     return Seen(schemas, [part.model_response_str() for part in parts])
 
 
-async def in_capability(door: FlowDoor, deps: Any, more: Any = None) -> Seen:
+async def in_capability(door: FlowToolkit, deps: Any, more: Any = None) -> Seen:
     script = test_pydantic_ai.Script([test_pydantic_ai.call("find_loan", **ADA)])
     function: Any = door.tools["find_loan"].function
     agent = Agent(script.model, capabilities=[FlowCapability(door, context=more)], deps_type=object)
@@ -91,7 +91,7 @@ async def in_capability(door: FlowDoor, deps: Any, more: Any = None) -> Seen:
     return Seen(schemas, [part.model_response_str() for part in parts])
 
 
-async def in_langgraph(door: FlowDoor, context: Any, more: Any = None) -> Seen:
+async def in_langgraph(door: FlowToolkit, context: Any, more: Any = None) -> Seen:
     model = test_langgraph.fake(test_langgraph.calls(("find_loan", ADA)))
     nodes = FlowNodes(door, context=more and (lambda _: more(None)))
 
@@ -128,7 +128,7 @@ class SchemaScript(test_openai_agents.Script):
         return await super().get_response(*given, **named)
 
 
-async def in_agents_sdk(door: FlowDoor, context: Any, more: Any = None) -> Seen:
+async def in_agents_sdk(door: FlowToolkit, context: Any, more: Any = None) -> Seen:
     script = SchemaScript([test_openai_agents.call("find_loan", ADA)])
     parts = FlowAgentParts(door, context=more)
     agent: SdkAgent[Any] = SdkAgent(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select.errors import MissingExtraError, install_command
-from jazz_select.integrations.door import FRAMEWORKS, framework
+from jazz_select.integrations.toolkit import FRAMEWORKS, framework
 
 pytestmark = pytest.mark.spec("009.4")
 ROOT = Path(__file__).parents[3]
@@ -93,7 +93,7 @@ def code_lines(path: Path) -> int:
     return sum(number not in beside and bool(line.strip()) and line.strip()[0] != "#" for number, line in lines)
 
 
-ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in {"__init__.py", "door.py"}]
+ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in {"__init__.py", "toolkit.py"}]
 
 
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)

@@ -12,8 +12,8 @@ from langgraph.errors import EmptyInputError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from jazz_select.integrations.door import FlowDoor
 from jazz_select.integrations.langgraph import FlowNodes, FlowState
+from jazz_select.integrations.toolkit import FlowToolkit
 from jazz_select.routing import Allow, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
@@ -47,7 +47,7 @@ def calls(*named: tuple[str, dict[str, Any]], ids: Sequence[str] = ("c1", "c2", 
 
 
 def graph(desk: Desk, model: Fake, *, context: Any = None, saver: InMemorySaver | None = None, **options: Any) -> Any:
-    nodes = FlowNodes(desk.door(**options), context=context)
+    nodes = FlowNodes(desk.toolkit(**options), context=context)
 
     async def reply(state: FlowState) -> dict[str, Any]:
         messages = [SystemMessage(state["prompt"]), *state["messages"]]
@@ -221,7 +221,7 @@ async def test_a_yes_to_one_of_two_with_the_same_id_is_a_yes_to_neither() -> Non
 
 async def test_without_a_checkpointer_nothing_is_destroyed() -> None:
     desk = Desk(REFUND)
-    nodes = FlowNodes(desk.door())
+    nodes = FlowNodes(desk.toolkit())
     made: Any = StateGraph(FlowState)
     made.add_node("call", nodes.call)
     made.add_edge(START, "call")
@@ -412,9 +412,9 @@ async def test_two_replies_that_number_their_calls_alike_are_two() -> None:
     assert desk.done == ["pay_back A1", "pay_back B2"]
 
 
-def with_door(door: FlowDoor, saver: Any) -> Any:
+def with_toolkit(toolkit: FlowToolkit, saver: Any) -> Any:
     """A graph that selects and replies."""
-    nodes = FlowNodes(door)
+    nodes = FlowNodes(toolkit)
     made: Any = StateGraph(FlowState)
     made.add_node("select", nodes.select)
     made.add_edge(START, "select")
@@ -424,12 +424,16 @@ def with_door(door: FlowDoor, saver: Any) -> Any:
 async def test_the_answer_in_the_next_turn_decides_in_whatever_process() -> None:
     """The question is in the checkpoint, which is read as it was written: as bytes."""
     saver = InMemorySaver()
-    first = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage(UNCLEAR)]}, THREAD)
+    first = await with_toolkit(Desk().asking().toolkit(), saver).ainvoke({"messages": [HumanMessage(UNCLEAR)]}, THREAD)
     assert (first["flows"], first["tools"]) == ([], ["look_up"])
     assert QUESTION in first["prompt"]
-    second = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage("the first")]}, THREAD)
+    second = await with_toolkit(Desk().asking().toolkit(), saver).ainvoke(
+        {"messages": [HumanMessage("the first")]}, THREAD
+    )
     assert (second["flows"], second["tools"]) == ([REFUND], ["look_up", "shop_pay_back"])
-    third = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage("the last")]}, THREAD)
+    third = await with_toolkit(Desk().asking().toolkit(), saver).ainvoke(
+        {"messages": [HumanMessage("the last")]}, THREAD
+    )
     assert third["flows"] == [], "the question was answered"
 
 

@@ -61,7 +61,7 @@ def call(tool: str, arguments: Any, call_id: str = "c1") -> ResponseFunctionTool
 
 
 def agent_of(desk: Desk, script: Script, *, context: Any = None, **options: Any) -> Agent[Any]:
-    parts = FlowAgentParts(desk.door(**options), context=context)
+    parts = FlowAgentParts(desk.toolkit(**options), context=context)
     return Agent(
         name="desk", model=script, instructions=parts.instructions("You work at a desk."), tools=[*parts.tools]
     )

@@ -66,13 +66,15 @@ def call(tool: str, call_id: str = "c1", **arguments: Any) -> ToolCallPart:
 
 
 def with_toolset(desk: Desk, script: Script, **options: Any) -> Agent[None, Any]:
-    return Agent(script.model, output_type=OUTPUT, toolsets=[FlowToolset(desk.door(**options))], deps_type=type(None))
+    return Agent(
+        script.model, output_type=OUTPUT, toolsets=[FlowToolset(desk.toolkit(**options))], deps_type=type(None)
+    )
 
 
 def with_capability(desk: Desk, script: Script, **options: Any) -> Agent[None, Any]:
     """The agent's own tools, by the names that the house knows them by, and one that no flow knows."""
     agent = Agent(
-        script.model, output_type=OUTPUT, capabilities=[FlowCapability(desk.door(**options))], deps_type=type(None)
+        script.model, output_type=OUTPUT, capabilities=[FlowCapability(desk.toolkit(**options))], deps_type=type(None)
     )
     functions = {tool.name.replace(".", "_"): tool.function for tool in desk.tools()}
 
@@ -155,15 +157,15 @@ async def test_what_destroys_waits_for_a_yes_and_is_done_once(made: Made) -> Non
 @pytest.mark.spec("012.1")
 async def test_a_tool_that_is_another_one_since_the_question_is_asked_about_anew(made: Made) -> None:
     desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
-    door = desk.door()
+    toolkit = desk.toolkit()
 
     def same(**_: Any) -> Any:
-        return door
+        return toolkit
 
-    vars(desk)["door"] = same
+    vars(desk)["toolkit"] = same
     agent = made(desk, script)
     asked = await agent.run(ASKED)
-    object.__setattr__(door.tools["shop_pay_back"], "description", "Closes the account.")
+    object.__setattr__(toolkit.tools["shop_pay_back"], "description", "Closes the account.")
     again = await agent.run(
         message_history=asked.all_messages(), deferred_tool_results=DeferredToolResults(approvals={"c1": True})
     )
@@ -322,7 +324,7 @@ async def test_a_call_that_is_agreed_to_in_a_later_turn_is_another_though_its_id
 async def test_an_answer_that_is_given_twice_is_told_what_went_wrong_with_tools_of_an_agent() -> None:
     desk, done = Desk(REFUND), list[str]()
     script = Script([call("shop_pay_back", order_id="A1")])
-    agent = Agent(script.model, output_type=OUTPUT, capabilities=[FlowCapability(desk.door())], deps_type=type(None))
+    agent = Agent(script.model, output_type=OUTPUT, capabilities=[FlowCapability(desk.toolkit())], deps_type=type(None))
 
     @agent.tool_plain
     def shop_pay_back(order_id: str) -> str:
@@ -401,7 +403,7 @@ async def test_guards_see_what_the_caller_makes_of_a_run() -> None:
     def context(ctx: RunContext[str]) -> dict[str, Any]:
         return {"who": ctx.deps}
 
-    toolset = FlowToolset[str](desk.door(), context=context)
+    toolset = FlowToolset[str](desk.toolkit(), context=context)
     agent = Agent(TestModel(call_tools=[]), deps_type=str, toolsets=[toolset])
     await agent.run("Where is A1?", deps="ada")
     assert seen[0] == {"who": "ada"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.memory.engines.stored_points import note_key
-from jazz_select.memory.fit.model import Logistic, RecallModel, Sets, Usual
+from jazz_select.memory.fit.model import Logistic, RecallModel, Sets, TypicalCosines
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import CARDS, card
@@ -207,7 +207,7 @@ def test_a_model_survives_its_note() -> None:
         confidence=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 0.0, 1.0), bias=-1.0),
         scope=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 7.0), bias=-1.0),
         sets=Sets(nonconformity=(0.1, 0.5, 1e9)),
-        usual=Usual(flows={"b": 0.5}, mean=0.25, low=0.125),
+        usual=TypicalCosines(flows={"b": 0.5}, mean=0.25, low=0.125),
         names={"a": "b"},
         flows=frozenset("b"),
         caveat="",

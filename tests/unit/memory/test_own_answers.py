@@ -8,7 +8,7 @@ from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_regis
 from jazz_select.build import load_registry
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.selector.policy import Policy
-from jazz_select.stages import OwnAnswers
+from jazz_select.stages import LeaveOneOutConfidence
 from jazz_select.values import Reason
 from tests.unit.memory.test_confidence import FLOWS
 from tests.vectors import EMBEDDER
@@ -45,7 +45,7 @@ async def test_recall_says_how_sure_it_was_of_its_own_answers(catalogue: FlowReg
     ids=["one is missing", "above one", "nan", "text", "a list", "letters", "number"],
 )
 def test_errors_that_are_none_of_these_answers_are_no_note(errors: Any) -> None:
-    note = RecallModel(caveat="", answers=OwnAnswers((0.5,), (0.5,))).as_note()
+    note = RecallModel(caveat="", answers=LeaveOneOutConfidence((0.5,), (0.5,))).as_note()
     assert RecallModel.from_note(note).caveat == ""
     assert RecallModel.from_note(note | {"answers": note["answers"] | {"errors": errors}}).caveat == UNREAD
 
@@ -56,11 +56,11 @@ def test_errors_that_are_none_of_these_answers_are_no_note(errors: Any) -> None:
     ids=["rising", "above one", "nan", "text", "too few", "letters", "number"],
 )
 def test_what_is_no_such_note_is_none(answers: Any) -> None:
-    note = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (0.1, 0.5))).as_note()
+    note = RecallModel(caveat="", answers=LeaveOneOutConfidence((0.9, 0.5), (0.1, 0.5))).as_note()
     assert RecallModel.from_note(note).caveat == ""
     assert RecallModel.from_note(note | {"answers": note["answers"] | {"confidences": answers}}).caveat == UNREAD
 
 
 def test_it_survives_its_note() -> None:
-    model = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (0.2, 0.6)))
+    model = RecallModel(caveat="", answers=LeaveOneOutConfidence((0.9, 0.5), (0.2, 0.6)))
     assert RecallModel.from_note(model.as_note()) == model

@@ -14,7 +14,7 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import Layout
-from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Legs
+from jazz_select.ports import ArmHits, FlowPoint, FlowStore, HybridQuery
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.qdrant_server import EngineClient
@@ -59,10 +59,10 @@ class Cluster(RemoteStore):
         for store in (super(), *self.shards):
             await store.delete(agent_id, keys)
 
-    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    async def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         answers = [await shard.search(queries) for shard in self.shards]
         return [
-            Legs(
+            ArmHits(
                 dense=_best([each[at].dense for each in answers], query.depth),
                 bm25=_best([each[at].bm25 for each in answers], query.depth),
                 payloads={},

@@ -17,7 +17,7 @@ from jazz_select.errors import ConfigError, StoreError
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import SPARSE, note_key, point_key
-from jazz_select.ports import HybridQuery, Legs, Vectors
+from jazz_select.ports import ArmHits, HybridQuery, Vectors
 from jazz_select.testing import HashEmbedder
 from tests.qdrant_server import EngineClient
 from tests.unit.memory.cards import CARDS, card
@@ -196,7 +196,7 @@ NOTES: dict[str, Callable[[Payload], Any]] = {
 class _Silent(RemoteStore):
     """Answers without any payload."""
 
-    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+    async def search(self, queries: Sequence[HybridQuery]) -> list[ArmHits]:
         found = await super().search(queries)
         nothing: Payload = {}
         return [replace(legs, payloads=dict.fromkeys((*legs.dense, *legs.bm25), nothing)) for legs in found]

@@ -15,7 +15,7 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore, Shard
 from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import Layout
-from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
+from jazz_select.ports import ArmHits, FlowPoint, HybridQuery, SparseVector
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
 from tests.qdrant_server import EngineClient
@@ -38,7 +38,7 @@ async def test_another_agents_first_write_during_a_search_is_never_seen(
     asked = Shard._search  # pyright: ignore[reportPrivateUsage]
     searches = 0
 
-    def interrupted(self: Shard, queries: Sequence[HybridQuery], **options: Any) -> list[Legs]:
+    def interrupted(self: Shard, queries: Sequence[HybridQuery], **options: Any) -> list[ArmHits]:
         nonlocal searches
         searches += 1
         if searches == 1:

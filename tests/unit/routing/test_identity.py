@@ -289,7 +289,7 @@ def test_no_other_place_decides_what_has_to_be_approved() -> None:
         == {
             "routing/approval.py",
             "agent/gate.py",  # a call that was made before in a flow is asked about once more
-            "integrations/door.py",  # which tools may need it, before there is a call
+            "integrations/toolkit.py",  # which tools may need it, before there is a call
             "service/mcp/elicitation.py",  # a question that was not answered
             "agent/agent_options.py",
             "agent/chain/responder.py",  # its documentation

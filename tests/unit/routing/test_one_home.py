@@ -14,7 +14,7 @@ CORE = "routing/tool_call.py"
 CALLERS = {
     "agent/chain/tool_calls.py",
     "agent/part_checks.py",
-    "integrations/door.py",
+    "integrations/toolkit.py",
     "integrations/pydantic_ai_capability.py",  # the framework's own method of that name, of tools that are not ours
     "routing/executor.py",
     "routing/plans/plan_runner.py",

@@ -13,7 +13,7 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
-from jazz_select.errors import ToolUnheardError
+from jazz_select.errors import ToolOutcomeUnknownError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
@@ -581,7 +581,7 @@ async def test_what_nobody_can_read_may_have_been_done(settled: str | None) -> N
 
 
 async def test_an_error_has_its_kind_and_its_cause() -> None:
-    cause = ToolUnheardError("pay", "the line is dead")
+    cause = ToolOutcomeUnknownError("pay", "the line is dead")
 
     async def unheard(value: object) -> None:
         raise cause

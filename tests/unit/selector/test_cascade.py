@@ -15,7 +15,7 @@ from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
 from jazz_select.selector.decision_stage import shuffled
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
-from jazz_select.stages import OwnAnswers, StageRecord, Usage, listed_confidences, own_answers
+from jazz_select.stages import LeaveOneOutConfidence, StageRecord, Usage, leave_one_out_confidence, listed_confidences
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
@@ -29,7 +29,7 @@ class Sure(ListMemory):
     """Recalls with these probabilities, if some flow fits, and knows how sure it usually is."""
 
     def __init__(
-        self, *confidence: float | None, p_none: float | None = None, answers: OwnAnswers | None = None
+        self, *confidence: float | None, p_none: float | None = None, answers: LeaveOneOutConfidence | None = None
     ) -> None:
         some = 1 - p_none if isinstance(p_none, float) and 0 <= p_none <= 1 else 1.0
         chances = (chance if chance is None or some == 1 else some * chance for chance in confidence)
@@ -73,7 +73,7 @@ def stages(decision: Decision) -> list[tuple[str, str]]:
 
 
 def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budget() -> None:
-    answers = own_answers((chance, chance) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
+    answers = leave_one_out_confidence((chance, chance) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
     assert answers.confidences == (0.999, 0.995, 0.99, 0.9, 0.5)
     # .8 of .01 may be spent: (.001 + .005 + .01) / 3 = .0053 are, and with .9 it were .029.
     assert answers.thresholds().threshold(0.01) == 0.99
@@ -82,11 +82,11 @@ def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budg
 
 
 def test_what_is_expected_of_answers_is_as_it_was_when_they_were_asked() -> None:
-    answers = own_answers([(0.996, 0.98), (0.999, 0.995)])
+    answers = leave_one_out_confidence([(0.996, 0.98), (0.999, 0.995)])
     assert (answers.confidences, answers.errors) == ((0.999, 0.996), (0.005, 0.02))
     # .8 of .01: (.005 + .02) / 2 is more.
     assert answers.thresholds().threshold(0.01) == 0.999
-    assert own_answers([(0.996, 0.996), (0.999, 0.999)]).thresholds().threshold(0.01) == 0.996
+    assert leave_one_out_confidence([(0.996, 0.996), (0.999, 0.999)]).thresholds().threshold(0.01) == 0.996
 
 
 @pytest.mark.spec("016.9")
@@ -107,14 +107,19 @@ def test_confidences_descend_and_sum_to_what_none_leaves(chances: list[float], p
         pytest.param(0.992, None, 0, id="sure enough, by the budget alone"),
         pytest.param(0.988, None, 1, id="not sure enough"),
         pytest.param(
-            0.975, own_answers([(0.999, 0.999)] * 9 + [(0.97, 0.97)]), 0, id="as sure as its own answers have to be"
+            0.975,
+            leave_one_out_confidence([(0.999, 0.999)] * 9 + [(0.97, 0.97)]),
+            0,
+            id="as sure as its own answers have to be",
         ),
-        pytest.param(0.975, own_answers([(0.98, 0.98)] * 9), 1, id="its own answers are never sure enough"),
+        pytest.param(
+            0.975, leave_one_out_confidence([(0.98, 0.98)] * 9), 1, id="its own answers are never sure enough"
+        ),
         pytest.param(None, None, 1, id="not known"),
     ],
 )
 async def test_recall_answers_within_the_budget(
-    confidence: float | None, answers: OwnAnswers | None, asked: int
+    confidence: float | None, answers: LeaveOneOutConfidence | None, asked: int
 ) -> None:
     model = ScriptedModel(FIRST, repeat=True)
     result = await selector(Sure(confidence, 0.2, answers=answers), model, max_error=0.01).select("money back")
@@ -234,7 +239,7 @@ async def test_it_answers_what_both_are_sure_of_together(
 
 async def test_recall_leaves_half_of_its_errors_to_a_decider() -> None:
     # .8 of .01 may be spent: (.002 + .01) / 2 is, and of half of it .002 alone.
-    memory = Sure(0.993, 0.006, answers=own_answers([(0.998, 0.998), (0.99, 0.99), (0.5, 0.5)]))
+    memory = Sure(0.993, 0.006, answers=leave_one_out_confidence([(0.998, 0.998), (0.99, 0.99), (0.5, 0.5)]))
     alone = await selector(memory, ScriptedModel(), max_error=0.01).select("x")
     assert alone.decision.reason is Reason.CONFIDENT
     decider = says("refund_order")

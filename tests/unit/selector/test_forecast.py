@@ -7,7 +7,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.selector.forecast import DecidedAlone, LoggedAlone, forecast
 from jazz_select.selector.policy import PRESETS, Policy
-from jazz_select.stages import MARGIN, own_answers
+from jazz_select.stages import MARGIN, leave_one_out_confidence
 from jazz_select.testing import HashEmbedder
 
 pytestmark = pytest.mark.spec("016.5")
@@ -30,14 +30,14 @@ def flows(**examples: int) -> list[Flow]:
 
 
 def test_the_share_is_that_of_answers_within_the_budget() -> None:
-    answers = own_answers(SURE)
+    answers = leave_one_out_confidence(SURE)
     assert forecast(answers, Policy(max_error=0.01), []).share_alone == 0.6
     assert forecast(answers, Policy(max_error=0.5), []).share_alone == 1.0
-    assert forecast(own_answers([(0.4, 0.4)] * 9), Policy(max_error=0.01), []).share_alone == 0.0
+    assert forecast(leave_one_out_confidence([(0.4, 0.4)] * 9), Policy(max_error=0.01), []).share_alone == 0.0
 
 
 def test_a_catalogue_that_always_asks_is_told_so_and_what_would_raise_it() -> None:
-    answers = own_answers([(0.93, 0.93)] * 5 + [(0.4, 0.4)] * 5)
+    answers = leave_one_out_confidence([(0.93, 0.93)] * 5 + [(0.4, 0.4)] * 5)
     told = forecast(answers, PRESETS["recommended"], flows(refund=5, cancel=2, track=5))
     assert (told.share_alone, told.thin_flows) == (0.0, ("cancel",))
     assert (told.wider_budget, told.wider_share) == (0.1, 0.5)
@@ -86,9 +86,12 @@ async def test_a_memory_tells_how_its_own_examples_were_answered() -> None:
         texts = [f"{deed} my {topic} now" for deed in ("show", "send", "change", "delete", "find", "copy")]
         Flow(name=topic, description=topic, condition=topic, desired_effects=["e"], examples=texts, registry=registry)
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder(256)) as memory:
-        assert await memory.own_answers("a") == (None, "the catalogue has not been synced, so confidence is not known")
+        assert await memory.leave_one_out_confidence("a") == (
+            None,
+            "the catalogue has not been synced, so confidence is not known",
+        )
         await sync_registry(memory, "a", registry)
-        answers, caveat = await memory.own_answers("a")
+        answers, caveat = await memory.leave_one_out_confidence("a")
         assert answers is not None
         assert caveat == ""
         told = forecast(answers, Policy(max_error=0.2), list(registry.values()))
@@ -96,26 +99,26 @@ async def test_a_memory_tells_how_its_own_examples_were_answered() -> None:
 
 
 def test_the_expected_error_is_that_of_the_answers_within_the_budget() -> None:
-    told = forecast(own_answers(SURE), Policy(max_error=0.01), [])
+    told = forecast(leave_one_out_confidence(SURE), Policy(max_error=0.01), [])
     assert told.expected_error == pytest.approx(0.001 / MARGIN)
     assert "decide 60.0% alone, 0.1% of them wrongly, within an error budget of 1.0%." in str(told)
-    assert forecast(own_answers([(0.4, 0.4)] * 9), Policy(max_error=0.01), []).expected_error is None
+    assert forecast(leave_one_out_confidence([(0.4, 0.4)] * 9), Policy(max_error=0.01), []).expected_error is None
 
 
 def test_a_decision_model_takes_its_part_of_the_budget() -> None:
-    answers = own_answers([(0.999, 0.999)] * 5 + [(0.97, 0.97)])
+    answers = leave_one_out_confidence([(0.999, 0.999)] * 5 + [(0.97, 0.97)])
     assert forecast(answers, Policy(max_error=0.01), []).share_alone == 1.0
     assert forecast(answers, Policy(max_error=0.01), [], shares_budget=True).share_alone == 5 / 6
 
 
 def test_without_a_budget_a_budget_is_what_would_raise_it() -> None:
-    told = forecast(own_answers(SURE), Policy(), flows(refund=5, cancel=2))
+    told = forecast(leave_one_out_confidence(SURE), Policy(), flows(refund=5, cancel=2))
     assert (told.share_alone, told.thin_flows) == (None, ())
     assert str(told).endswith("What may raise it: a budget of 1%, which gives 60.0%.")
 
 
 def test_nothing_would_raise_what_is_all() -> None:
-    told = forecast(own_answers([(0.9999, 0.9999)] * 9), Policy(max_error=0.01), flows(refund=5, cancel=2))
+    told = forecast(leave_one_out_confidence([(0.9999, 0.9999)] * 9), Policy(max_error=0.01), flows(refund=5, cancel=2))
     assert told.share_alone == 1.0
     assert "raise it" not in str(told)
 
@@ -131,7 +134,7 @@ JUDGED = {
 def test_labelled_requests_are_named_where_a_calibration_to_them_raises_it(
     right: list[bool], raises: bool, says: str
 ) -> None:
-    answers = own_answers([(0.985, 0.985)] * 10 + [(0.3, 0.3)] * 10)
+    answers = leave_one_out_confidence([(0.985, 0.985)] * 10 + [(0.3, 0.3)] * 10)
     judged = [(0.95, each) for each in right]
     told = forecast(answers, Policy(max_error=0.01), flows(refund=5, cancel=2), evidence=judged)
     assert (told.share_alone, told.labelled) == (0.0, len(right))

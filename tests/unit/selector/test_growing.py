@@ -20,8 +20,8 @@ from jazz_select.selector.prompt import (
     Prompt,
     Situation,
     UnderWay,
+    first_kept_turn,
     growing_prompt,
-    steady_start,
 )
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.selector_options import ModelOptions
@@ -261,7 +261,7 @@ def test_no_text_begins_a_part_of_its_own(text: str) -> None:
 @settings(max_examples=examples(300), deadline=None)
 def test_what_was_said_is_left_out_by_several_turns_at_once(lengths: list[int], room: int) -> None:
     sizes = list(enumerate(lengths, 1))
-    starts = [steady_start(sizes[:turn], room) for turn in range(1, len(sizes) + 1)]
+    starts = [first_kept_turn(sizes[:turn], room) for turn in range(1, len(sizes) + 1)]
     assert starts == sorted(starts), "the beginning never comes back"
     for turn, start in enumerate(starts, 1):
         assert 1 <= start <= turn
@@ -275,5 +275,5 @@ def test_what_was_said_is_left_out_by_several_turns_at_once(lengths: list[int], 
 
 def test_where_the_earliest_turns_are_gone_it_begins_with_the_next_that_stays() -> None:
     sizes = [(turn, 10) for turn in range(6, 30)]
-    assert [steady_start(sizes, 10_000, whole_from=first) for first in (1, 2, 5, 6, 9)] == [1, 5, 5, 9, 9]
-    assert steady_start([], 100) == 1
+    assert [first_kept_turn(sizes, 10_000, whole_from=first) for first in (1, 2, 5, 6, 9)] == [1, 5, 5, 9, 9]
+    assert first_kept_turn([], 100) == 1

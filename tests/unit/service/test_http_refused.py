@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.app import AppPart, make_app
-from jazz_select.service.http.limits import Door, Lifecycle, TokenBucket
+from jazz_select.service.http.limits import AdmissionMiddleware, Lifecycle, TokenBucket
 from jazz_select.service.server import LARGEST_HEAD
 from jazz_select.service.service_options import ServeOptions
 from tests.clock import until
@@ -314,7 +314,7 @@ async def through_the_door(scope: dict[str, Any], *messages: dict[str, Any]) -> 
 
     async with memory() as index:
         served = ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True)
-        await Door(app, served=served, options=ServeOptions(), life=Lifecycle())(scope, receive, send)
+        await AdmissionMiddleware(app, served=served, options=ServeOptions(), life=Lifecycle())(scope, receive, send)
     return asked
 
 
@@ -346,7 +346,7 @@ async def test_a_stream_that_is_ended_is_over_and_only_its_caller_is_cancelled_w
     scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": [(b"host", b"localhost")]}
     async with memory() as index:
         served = ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True)
-        door = Door(app, served=served, options=ServeOptions(), life=life)
+        door = AdmissionMiddleware(app, served=served, options=ServeOptions(), life=life)
         held = asyncio.ensure_future(door(scope, nothing, nothing))
         await streams(life, 1)
         if by == "who asked":

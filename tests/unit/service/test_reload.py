@@ -18,7 +18,7 @@ import pytest
 from jazz_select import ProceduralMemory
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.service.agents import AgentSource
-from jazz_select.service.reload import ReadAnew, reloading
+from jazz_select.service.reload import CatalogueReloader, reloading
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder
@@ -106,7 +106,9 @@ async def served(
     settings = Settings(flows=str(folder), index=index, agent_id="shop")
     source = AgentSource(settings=settings, tools=tools)
     async with await ProceduralMemory.open(index, embedder=embedder or HashEmbedder()) as memory:  # pyright: ignore[reportArgumentType]
-        catalogue = RunningCatalogue(settings, memory, ReadAnew(source.read, source.places), patience_s=patience_s)
+        catalogue = RunningCatalogue(
+            settings, memory, CatalogueReloader(source.read, source.places), patience_s=patience_s
+        )
         await catalogue.reload()
         async with reloading([catalogue], every_s=every_s):
             yield Served(catalogue, folder)
@@ -434,8 +436,8 @@ async def test_a_catalogue_that_hangs_is_not_waited_for_by_others_for_ever(folde
         return AgentSource(settings=Settings(flows=str(folder))).read()
 
     source = AgentSource(settings=Settings(flows=str(folder)))
-    other = ReadAnew(source.read, source.places, patience_s=0.05)
-    thread = threading.Thread(target=ReadAnew(hangs, source.places), daemon=True)
+    other = CatalogueReloader(source.read, source.places, patience_s=0.05)
+    thread = threading.Thread(target=CatalogueReloader(hangs, source.places), daemon=True)
     thread.start()
     begun.wait()
     try:
@@ -452,5 +454,5 @@ def test_two_agents_of_one_file_name_are_apart(folder: Path, tmp_path: Path) -> 
     copytree(folder, tmp_path / "copy")
     write(tmp_path / "copy" / "one.yaml", flow_yaml("refund"))
     sources = [AgentSource(settings=Settings(flows=str(each))) for each in (folder, tmp_path / "copy")]
-    first, second = (ReadAnew(each.read, each.places) for each in sources)
+    first, second = (CatalogueReloader(each.read, each.places) for each in sources)
     assert [len(each().registry) for each in (first, second)] == [2, 1]

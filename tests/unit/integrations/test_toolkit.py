@@ -9,11 +9,11 @@ import pytest
 
 from jazz_select import FlowSelector, SequentialFlow, Tool
 from jazz_select.errors import CannotDo, ConfigError, UnconnectedToolsError
-from jazz_select.integrations.door import FlowDoor, outcome_text
 from jazz_select.integrations.langgraph import FlowNodes
 from jazz_select.integrations.openai_agents import FlowAgentParts
 from jazz_select.integrations.pydantic_ai import FlowToolset
 from jazz_select.integrations.pydantic_ai_capability import FlowCapability
+from jazz_select.integrations.toolkit import FlowToolkit, outcome_text
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
@@ -26,7 +26,7 @@ GIVEN = {"order_id": "A1"}
 
 
 async def test_tools_are_shown_by_names_that_every_provider_takes() -> None:
-    shown = await Desk(REFUND).door().select(["money back"])
+    shown = await Desk(REFUND).toolkit().select(["money back"])
     assert list(shown.tools) == ["look_up", "shop_pay_back"]
     assert shown.tools["shop_pay_back"].name == "shop.pay_back"
 
@@ -35,8 +35,8 @@ async def test_a_name_stands_for_one_tool_whatever_was_selected() -> None:
     """What was asked about under a name is what is called under it, though less is shown by then."""
     desk = Desk(REFUND)
     twin = Tool(name="shop_pay_back", input_schema=ORDER, function=dict)
-    door = FlowDoor(FlowSelector(None, desk.registry, desk.memory, "desk"), [twin, *desk.tools()])
-    shown = await door.select(["money back"])
+    toolkit = FlowToolkit(FlowSelector(None, desk.registry, desk.memory, "desk"), [twin, *desk.tools()])
+    shown = await toolkit.select(["money back"])
     assert {name: tool.name for name, tool in shown.tools.items()} == {
         "look_up": "look_up",
         "shop_pay_back_2": "shop.pay_back",
@@ -46,7 +46,7 @@ async def test_a_name_stands_for_one_tool_whatever_was_selected() -> None:
 async def test_a_composite_shows_the_tools_of_its_parts() -> None:
     desk = Desk("both")
     SequentialFlow(name="both", description="d", examples=[], flows=[MOVE, REFUND], registry=desk.registry)
-    assert list((await desk.door().select(["both"])).tools) == ["look_up", "redirect", "shop_pay_back"]
+    assert list((await desk.toolkit().select(["both"])).tools) == ["look_up", "redirect", "shop_pay_back"]
 
 
 OPEN = {"read": ["look_up"], "all": ["look_up", "shop_pay_back", "redirect"], "none": []}
@@ -57,18 +57,18 @@ OPEN = {"read": ["look_up"], "all": ["look_up", "shop_pay_back", "redirect"], "n
 async def test_where_no_flow_fits(open_tools: Any, names: list[str]) -> None:
     desk = Desk()
     desk.memory.candidates = []
-    shown = await desk.door(open_tools=open_tools).select(["hello"])
+    shown = await desk.toolkit(open_tools=open_tools).select(["hello"])
     assert (list(shown.tools), shown.prompt) == (names, "")
 
 
 async def test_nothing_said_selects_nothing() -> None:
-    shown = await Desk(REFUND).door().select([])
+    shown = await Desk(REFUND).toolkit().select([])
     assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
 
 
 async def test_only_the_last_of_what_was_said_before_counts() -> None:
     desk = Desk(REFUND)
-    await desk.door().select([*(f"said {number}" for number in range(9)), "now"])
+    await desk.toolkit().select([*(f"said {number}" for number in range(9)), "now"])
     query = desk.memory.calls[-1].query
     assert [number for number in range(9) if f"said {number}" in query] == [6, 7, 8]
 
@@ -86,21 +86,21 @@ def strange(_: ToolCall) -> Any:
 
 
 async def test_where_only_the_user_can_decide_the_model_is_told_to_ask() -> None:
-    door = Desk().asking().door()
-    shown = await door.select(["something with A1"])
+    toolkit = Desk().asking().toolkit()
+    shown = await toolkit.select(["something with A1"])
     assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
     assert "Ask this, and do nothing before the answer:" in shown.prompt
     assert "1. Refund order" in shown.prompt
-    answered = await door.select(["something with A1", "the first"], asked=shown.result.decision)
+    answered = await toolkit.select(["something with A1", "the first"], asked=shown.result.decision)
     assert (answered.result.names, list(answered.tools)) == ([REFUND], ["look_up", "shop_pay_back"])
 
 
-async def kept_after(door: FlowDoor, *said: str) -> tuple[list[str], Any]:
+async def kept_after(toolkit: FlowToolkit, *said: str) -> tuple[list[str], Any]:
     """What was selected last, and what is kept, where each was said in a process of its own."""
     kept: Any = None
     names: list[str] = []
     for number in range(len(said)):
-        shown = await door.select(said[: number + 1], asked=kept)
+        shown = await toolkit.select(said[: number + 1], asked=kept)
         names, kept = shown.result.names, json.loads(json.dumps(shown.kept))
     return names, kept
 
@@ -117,16 +117,16 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("answer", "names"), ANSWERS.items(), ids=[each or "nothing" for each in ANSWERS])
 async def test_what_is_said_next_answers_what_was_kept(answer: str, names: list[str]) -> None:
-    assert (await kept_after(Desk().asking().door(), UNCLEAR, answer))[0] == names
+    assert (await kept_after(Desk().asking().toolkit(), UNCLEAR, answer))[0] == names
 
 
 async def test_a_question_waits_for_one_answer_alone() -> None:
     desk = Desk().asking()
-    door = desk.door()
-    names, kept = await kept_after(door, UNCLEAR, "1")
+    toolkit = desk.toolkit()
+    names, kept = await kept_after(toolkit, UNCLEAR, "1")
     assert names == [REFUND]
     desk.memory.candidates = Desk(MOVE).memory.candidates
-    later = await door.select([UNCLEAR, "1", "2"], asked=kept)
+    later = await toolkit.select([UNCLEAR, "1", "2"], asked=kept)
     assert (later.result.names, later.kept) == ([MOVE], None), "what is said after the answer is a request of its own"
 
 
@@ -135,32 +135,32 @@ async def test_a_question_waits_for_one_answer_alone() -> None:
 )
 async def test_a_value_alone_and_thanks_leave_it_at_what_was_picked(said: str) -> None:
     desk = Desk().asking()
-    names, kept = await kept_after(desk.door(), UNCLEAR, "1", said, said, "thank you very much")
+    names, kept = await kept_after(desk.toolkit(), UNCLEAR, "1", said, said, "thank you very much")
     assert (names, kept["picked"]) == ([REFUND], flow_id(REFUND))
     desk.memory.candidates = []
-    assert (await desk.door().select([UNCLEAR, "1", said], asked=kept)).result.names == [REFUND]
-    names, _ = await kept_after(Desk().asking().door(), UNCLEAR, "neither", said)
+    assert (await desk.toolkit().select([UNCLEAR, "1", said], asked=kept)).result.names == [REFUND]
+    names, _ = await kept_after(Desk().asking().toolkit(), UNCLEAR, "neither", said)
     assert names == [], "nothing was picked"
 
 
 async def test_what_was_picked_is_read_with_what_is_said_until_another_flow_is_found() -> None:
     desk = Desk().asking()
-    door = desk.door()
-    _, kept = await kept_after(door, UNCLEAR, "1")
-    later = await door.select([UNCLEAR, "1", "it is the blue one"], asked=kept)
+    toolkit = desk.toolkit()
+    _, kept = await kept_after(toolkit, UNCLEAR, "1")
+    later = await toolkit.select([UNCLEAR, "1", "it is the blue one"], asked=kept)
     assert "Refund order" in desk.memory.calls[-1].query
     assert later.result.decision.question, "what is no value alone may be about anything"
     desk.memory.candidates = Desk(MOVE).memory.candidates
-    other = await door.select([UNCLEAR, "1", "to my office please"], asked=kept)
+    other = await toolkit.select([UNCLEAR, "1", "to my office please"], asked=kept)
     assert (other.result.names, other.kept) == ([MOVE], None)
-    await door.select([UNCLEAR, "1", "to my office please", "thanks"], asked=other.kept)
+    await toolkit.select([UNCLEAR, "1", "to my office please", "thanks"], asked=other.kept)
     assert "Refund order" not in desk.memory.calls[-1].query
 
 
 async def test_a_run_that_goes_on_with_thanks_finds_what_it_found() -> None:
-    door = Desk().asking().door()
-    names, kept = await kept_after(door, UNCLEAR, "1", "thanks")
-    again = await door.select([UNCLEAR, "1", "thanks"], asked=kept)
+    toolkit = Desk().asking().toolkit()
+    names, kept = await kept_after(toolkit, UNCLEAR, "1", "thanks")
+    again = await toolkit.select([UNCLEAR, "1", "thanks"], asked=kept)
     assert (again.result.names, again.kept) == (names, kept)
 
 
@@ -174,39 +174,39 @@ FORGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("picked", FORGED.values(), ids=FORGED)
 async def test_what_was_picked_may_be_forged_and_opens_nothing(picked: Any) -> None:
-    door = Desk().asking().door()
-    _, kept = await kept_after(door, UNCLEAR, "1")
-    shown = await door.select([UNCLEAR, "1", "thanks"], asked={**kept, "picked": picked})
+    toolkit = Desk().asking().toolkit()
+    _, kept = await kept_after(toolkit, UNCLEAR, "1")
+    shown = await toolkit.select([UNCLEAR, "1", "thanks"], asked={**kept, "picked": picked})
     assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
 
 
 async def test_the_guard_of_what_was_picked_is_asked_each_time() -> None:
     desk = Desk().asking()
     seen = desk.guarded(REFUND)
-    door = desk.door()
-    _, kept = await kept_after(door, UNCLEAR, "1")
-    await door.select([UNCLEAR, "1", "thanks"], {"who": "ada"}, asked=kept)
+    toolkit = desk.toolkit()
+    _, kept = await kept_after(toolkit, UNCLEAR, "1")
+    await toolkit.select([UNCLEAR, "1", "thanks"], {"who": "ada"}, asked=kept)
     assert seen[-1] == {"who": "ada"}
 
     def closed(_: dict[str, Any]) -> bool:
         return False
 
     vars(desk.registry.by_name(REFUND))["available"] = closed
-    assert (await door.select([UNCLEAR, "1", "thanks"], asked=kept)).result.names != [REFUND]
+    assert (await toolkit.select([UNCLEAR, "1", "thanks"], asked=kept)).result.names != [REFUND]
 
 
 async def test_a_run_that_goes_on_finds_what_it_found() -> None:
-    door = Desk().asking().door()
-    _, kept = await kept_after(door, UNCLEAR)
-    assert (await door.select([UNCLEAR], asked=kept)).result.decision.question, "a request is no answer to itself"
-    _, kept = await kept_after(door, UNCLEAR, "1")
-    again = await door.select([UNCLEAR, "1"], asked=kept)
+    toolkit = Desk().asking().toolkit()
+    _, kept = await kept_after(toolkit, UNCLEAR)
+    assert (await toolkit.select([UNCLEAR], asked=kept)).result.decision.question, "a request is no answer to itself"
+    _, kept = await kept_after(toolkit, UNCLEAR, "1")
+    again = await toolkit.select([UNCLEAR, "1"], asked=kept)
     assert (again.result.names, again.kept) == ([REFUND], kept)
 
 
 async def test_nothing_said_leaves_a_question_open() -> None:
-    door = Desk().asking().door()
-    names, _ = await kept_after(door, UNCLEAR, " ", "1")
+    toolkit = Desk().asking().toolkit()
+    names, _ = await kept_after(toolkit, UNCLEAR, " ", "1")
     assert names == [REFUND]
 
 
@@ -227,19 +227,19 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("kept", HOSTILE.values(), ids=HOSTILE)
 async def test_what_was_kept_where_anyone_may_write_opens_nothing(kept: Any) -> None:
-    shown = await Desk().asking().door().select([UNCLEAR, "1"], asked=kept)
+    shown = await Desk().asking().toolkit().select([UNCLEAR, "1"], asked=kept)
     assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
 
 
 async def test_a_call_that_comes_again_is_told_what_became_of_it() -> None:
     """Without a store, in one object; by its id, and nothing else."""
     desk = Desk(REFUND)
-    door = desk.door(approval="never")
-    tool = door.tools["shop_pay_back"]
-    made = [await door.call(tool, GIVEN, call_id=each) for each in ("c1", "c1", "c2", "")]
+    toolkit = desk.toolkit(approval="never")
+    tool = toolkit.tools["shop_pay_back"]
+    made = [await toolkit.call(tool, GIVEN, call_id=each) for each in ("c1", "c1", "c2", "")]
     assert [each.replayed for each in made] == [False, True, False, False]
     assert {outcome_text(each) for each in made} == {'{"refunded":20}'}
-    other = await door.call(tool, {"order_id": "B2"}, call_id="c1")
+    other = await toolkit.call(tool, {"order_id": "B2"}, call_id="c1")
     assert other.error is not None
     assert other.error.fault == "claim"
     assert desk.done == ["pay_back A1"] * 3
@@ -247,9 +247,9 @@ async def test_a_call_that_comes_again_is_told_what_became_of_it() -> None:
 
 async def test_what_only_reads_is_called_again() -> None:
     desk = Desk(REFUND)
-    door = desk.door()
+    toolkit = desk.toolkit()
     for _ in range(2):
-        await door.call(door.tools["look_up"], GIVEN, call_id="c1")
+        await toolkit.call(toolkit.tools["look_up"], GIVEN, call_id="c1")
     assert desk.done == ["look_up A1"] * 2
 
 
@@ -266,11 +266,11 @@ POLICIES: dict[str, tuple[dict[str, Any], Verdict | None, Verdict | None]] = {
 @pytest.mark.parametrize(("options", "destroying", "reading"), POLICIES.values(), ids=POLICIES)
 async def test_who_is_asked(options: dict[str, Any], destroying: Any, reading: Any) -> None:
     desk = Desk(REFUND)
-    door = desk.door(**options)
+    toolkit = desk.toolkit(**options)
     for name, expected in (("shop_pay_back", destroying), ("look_up", reading)):
-        tool = door.tools[name]
-        verdict = (await door.asked(tool, GIVEN)).verdict
-        made = await door.call(tool, GIVEN)
+        tool = toolkit.tools[name]
+        verdict = (await toolkit.asked(tool, GIVEN)).verdict
+        made = await toolkit.call(tool, GIVEN)
         if expected is None:
             assert isinstance(verdict, Deny)
         else:
@@ -288,9 +288,9 @@ async def test_nobody_is_asked_for_a_yes_to_what_cannot_be_done_and_a_model_read
         raise CannotDo(f"Order {order_id} was paid back already.")
 
     tool = Tool(name="pay_back", input_schema=ORDER, function=done.append, confirm=say_no, destructive=True)
-    door = FlowDoor(FlowSelector(None, Desk().registry, Desk().memory, "desk"), [*Desk().tools(), tool])
-    asked = await door.asked(tool, GIVEN, "c1")
-    made = await door.call(tool, GIVEN, call_id="c1", agreed=True)
+    toolkit = FlowToolkit(FlowSelector(None, Desk().registry, Desk().memory, "desk"), [*Desk().tools(), tool])
+    asked = await toolkit.asked(tool, GIVEN, "c1")
+    made = await toolkit.call(tool, GIVEN, call_id="c1", agreed=True)
     assert isinstance(asked.verdict, Deny)
     assert (made.status, outcome_text(made)) == ("refused", "cannot be done: Order A1 was paid back already.")
     assert done == []
@@ -298,7 +298,7 @@ async def test_nobody_is_asked_for_a_yes_to_what_cannot_be_done_and_a_model_read
 
 async def test_a_yes_answers_a_question_and_nothing_else() -> None:
     desk = Desk(REFUND)
-    asking, denying = desk.door(), desk.door(approve=saying([Deny("no")]))
+    asking, denying = desk.toolkit(), desk.toolkit(approve=saying([Deny("no")]))
     assert (await asking.call(asking.tools["shop_pay_back"], GIVEN, agreed=True)).status == "ok"
     assert (await denying.call(denying.tools["shop_pay_back"], GIVEN, agreed=True)).status == "denied"
     assert desk.done == ["pay_back A1"]
@@ -311,9 +311,9 @@ async def test_a_hook_sees_the_call_and_a_trace_has_it() -> None:
         seen.append(call)
         return Allow()
 
-    door = desk.door(approve=approve)
+    toolkit = desk.toolkit(approve=approve)
     with Trace() as trace:
-        await door.call(door.tools["shop_pay_back"], GIVEN, call_id="t:c1")
+        await toolkit.call(toolkit.tools["shop_pay_back"], GIVEN, call_id="t:c1")
     assert [(call.id, call.tool, call.door, call.destructive, call.title) for call in seen] == [
         ("t:c1", "shop.pay_back", "framework", True, "Refund of an order")
     ]
@@ -329,8 +329,8 @@ async def test_a_call_that_takes_too_long_may_have_been_done() -> None:
     tools = [tool for tool in desk.tools() if tool.name != "look_up"]
     slow_tool = Tool(name="look_up", input_schema=ORDER, function=slow)
     selector = FlowSelector(None, desk.registry, desk.memory, "desk")
-    door = FlowDoor(selector, [*tools, slow_tool], timeout_s=0.05)
-    made = await door.call(slow_tool, GIVEN)
+    toolkit = FlowToolkit(selector, [*tools, slow_tool], timeout_s=0.05)
+    made = await toolkit.call(slow_tool, GIVEN)
     assert made.status == "unknown"
     assert "it may have been done" in outcome_text(made)
 
@@ -347,7 +347,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("options", "told_of"), WRONG.values(), ids=WRONG)
 def test_what_cannot_work_is_refused_at_once(options: dict[str, Any], told_of: str) -> None:
     with pytest.raises(ConfigError, match=told_of):
-        Desk().door(**options)
+        Desk().toolkit(**options)
 
 
 @pytest.mark.spec("010.6")
@@ -355,16 +355,16 @@ def test_a_tool_that_a_flow_names_has_to_be_connected() -> None:
     desk = Desk()
     selector = FlowSelector(None, desk.registry, desk.memory, "desk")
     with pytest.raises(UnconnectedToolsError) as raised:
-        FlowDoor(selector, [])
+        FlowToolkit(selector, [])
     assert raised.value.lacking[REFUND] == ("look_up", "shop.pay_back")
     with pytest.raises(ConfigError, match="selector is a FlowSelector"):
-        FlowDoor("selector", desk.tools())  # pyright: ignore[reportArgumentType]
+        FlowToolkit("selector", desk.tools())  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_request_alone_is_one_text() -> None:
     """Not its letters, the last of them the request."""
     desk = Desk(REFUND)
-    shown = await desk.door().select("money back")
+    shown = await desk.toolkit().select("money back")
     assert shown.result.names == [REFUND]
     assert desk.memory.calls[-1].query == "money back"
 
@@ -374,8 +374,8 @@ WRITTEN = {"": "failed", "{": "failed", "[1]": "failed", '{"order_id": "A1"}': "
 
 @pytest.mark.parametrize(("arguments", "status"), WRITTEN.items(), ids=[each or "nothing" for each in WRITTEN])
 async def test_arguments_as_a_model_writes_them(arguments: str, status: str) -> None:
-    door = Desk(REFUND).door()
-    made = await door.call(door.tools["look_up"], arguments)
+    toolkit = Desk(REFUND).toolkit()
+    made = await toolkit.call(toolkit.tools["look_up"], arguments)
     assert made.status == status
     assert made.error is None or made.error.fault == "arguments"
 
@@ -384,46 +384,46 @@ async def test_arguments_as_a_model_writes_them(arguments: str, status: str) -> 
     "part", [FlowToolset, FlowCapability, FlowNodes, FlowAgentParts], ids=lambda part: part.__name__
 )
 def test_each_part_says_what_it_stands_on(part: Any) -> None:
-    with pytest.raises(ConfigError, match=r"door is a FlowDoor\(selector, tools\)"):
+    with pytest.raises(ConfigError, match=r"toolkit must be a FlowToolkit\(selector, tools\)"):
         part(Desk(REFUND).tools())
 
 
-MISTAKEN: dict[str, tuple[Callable[[FlowDoor], Awaitable[object]], str]] = {
-    "nothing said": (lambda door: door.select(None), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "bytes said": (lambda door: door.select(b"money back"), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "a number said": (lambda door: door.select(7), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "a question in words": (lambda door: door.select("2", asked="which?"), "asked is the decision"),  # pyright: ignore[reportArgumentType]
-    "a context in words": (lambda door: door.select("x", "me"), "context is a mapping"),  # pyright: ignore[reportArgumentType]
-    "a tool's name": (lambda door: door.call("look_up", GIVEN), "as one of shown.tools, not 'look_up'"),  # pyright: ignore[reportArgumentType]
-    "a name of none": (lambda door: door.call("x", GIVEN), "such as one of shown.tools, not 'x'"),  # pyright: ignore[reportArgumentType]
-    "no tool": (lambda door: door.call(None, GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
+MISTAKEN: dict[str, tuple[Callable[[FlowToolkit], Awaitable[object]], str]] = {
+    "nothing said": (lambda toolkit: toolkit.select(None), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "bytes said": (lambda toolkit: toolkit.select(b"money back"), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a number said": (lambda toolkit: toolkit.select(7), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a question in words": (lambda toolkit: toolkit.select("2", asked="which?"), "asked is the decision"),  # pyright: ignore[reportArgumentType]
+    "a context in words": (lambda toolkit: toolkit.select("x", "me"), "context is a mapping"),  # pyright: ignore[reportArgumentType]
+    "a tool's name": (lambda toolkit: toolkit.call("look_up", GIVEN), "as one of shown.tools, not 'look_up'"),  # pyright: ignore[reportArgumentType]
+    "a name of none": (lambda toolkit: toolkit.call("x", GIVEN), "such as one of shown.tools, not 'x'"),  # pyright: ignore[reportArgumentType]
+    "no tool": (lambda toolkit: toolkit.call(None, GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
     "a no in words": (
-        lambda door: door.call(door.tools["shop_pay_back"], GIVEN, agreed="no"),  # pyright: ignore[reportArgumentType]
+        lambda toolkit: toolkit.call(toolkit.tools["shop_pay_back"], GIVEN, agreed="no"),  # pyright: ignore[reportArgumentType]
         "agreed is True where somebody said yes",
     ),
     "an id that is a number": (
-        lambda door: door.call(door.tools["look_up"], GIVEN, call_id=7),  # pyright: ignore[reportArgumentType]
+        lambda toolkit: toolkit.call(toolkit.tools["look_up"], GIVEN, call_id=7),  # pyright: ignore[reportArgumentType]
         "call_id is a string",
     ),
-    "a verdict of no tool": (lambda door: door.asked("look_up", GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
-    "a verdict of a list": (lambda door: door.asked(door.tools["look_up"], []), "arguments is a Mapping"),  # pyright: ignore[reportArgumentType]
+    "a verdict of no tool": (lambda toolkit: toolkit.asked("look_up", GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
+    "a verdict of a list": (lambda toolkit: toolkit.asked(toolkit.tools["look_up"], []), "arguments is a Mapping"),  # pyright: ignore[reportArgumentType]
 }
 
 
 @pytest.mark.parametrize(("mistake", "told_of"), MISTAKEN.values(), ids=MISTAKEN)
 async def test_what_is_of_the_wrong_kind_is_refused_with_what_to_pass(
-    mistake: Callable[[FlowDoor], Awaitable[object]], told_of: str
+    mistake: Callable[[FlowToolkit], Awaitable[object]], told_of: str
 ) -> None:
     desk = Desk(REFUND)
     with pytest.raises(ConfigError, match=told_of):
-        await mistake(desk.door())
+        await mistake(desk.toolkit())
     assert desk.done == []
 
 
 @pytest.mark.parametrize("arguments", [None, 7, [], ["A1"], b"{}"], ids=repr)
 async def test_arguments_of_no_kind_are_a_call_that_failed(arguments: Any) -> None:
     desk = Desk(REFUND)
-    made = await desk.door().call(desk.door().tools["look_up"], arguments)
+    made = await desk.toolkit().call(desk.toolkit().tools["look_up"], arguments)
     assert (made.status, desk.done) == ("failed", [])
 
 
@@ -440,12 +440,13 @@ LARGE = {
 @pytest.mark.parametrize("arguments", LARGE.values(), ids=LARGE)
 async def test_arguments_hold_no_more_than_a_reply_in_text(arguments: Any) -> None:
     desk = Desk(REFUND)
-    door = desk.door()
+    toolkit = desk.toolkit()
     with steps() as called:
-        made = await door.call(door.tools["look_up"], arguments)
-        verdict = (
-            Allow() if isinstance(arguments, str) else (await door.asked(door.tools["look_up"], arguments)).verdict
-        )
+        made = await toolkit.call(toolkit.tools["look_up"], arguments)
+        if isinstance(arguments, str):
+            verdict = Allow()
+        else:
+            verdict = (await toolkit.asked(toolkit.tools["look_up"], arguments)).verdict
     assert (made.status, desk.done) == ("failed", [])
     assert made.error is not None
     assert "its arguments" in made.error.message

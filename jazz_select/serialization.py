@@ -12,7 +12,7 @@ import orjson
 
 from jazz_select import errors
 from jazz_select.arguments import adapter_of
-from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, ToldError
+from jazz_select.errors import ConfigError, JazzSelectError, RemoteError, SnapshotError
 from jazz_select.json_values import plain
 from jazz_select.text import beginning, describe_error, wrong_fields
 
@@ -172,7 +172,7 @@ class _Error:
 
 
 def error_of(data: Any) -> JazzSelectError | None:
-    """Rebuild the error of `error_data`: of its own class if that is one of ours, else a `ToldError`.
+    """Rebuild the error of `error_data`: of its own class if that is one of ours, else a `RemoteError`.
 
     Raises:
         ConfigError: The data is not valid.
@@ -182,7 +182,7 @@ def error_of(data: Any) -> JazzSelectError | None:
     stored = value_of(_Error, data, "error")
     kind = getattr(errors, stored.code, None)
     if not isinstance(kind, type) or not issubclass(kind, JazzSelectError):
-        return ToldError(stored.code, stored.message)
+        return RemoteError(stored.code, stored.message)
     # Skip the constructor: it would build the text from the fields, and the text is given.
     error = kind.__new__(kind, stored.message)
     for name, value in (stored.details or {}).items():

@@ -24,11 +24,11 @@ from jazz_select import (
     ParallelFlow,
     SequentialFlow,
 )
-from jazz_select.errors import ConfigError, JazzSelectError, ModelTimeoutError, SnapshotError, ToldError
+from jazz_select.errors import ConfigError, JazzSelectError, ModelTimeoutError, RemoteError, SnapshotError
 from jazz_select.json_values import error_data, plain
+from jazz_select.serialization import error_of
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
-from jazz_select.travel import error_of
 from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Reply, Tier, Usage
 from tests.unit.selector.shop import CANCEL, REFUND, candidates, flow, metadata, shop
 
@@ -478,7 +478,7 @@ def test_whatever_a_value_holds_it_is_told_as_json() -> None:
         ConfigError("take another"),
         ModelTimeoutError("m", timeout_s=3.0),
         SnapshotError("it is none", missing=("a", "b")),
-        ToldError("KeyError", "'x'"),
+        RemoteError("KeyError", "'x'"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -495,7 +495,7 @@ def test_an_error_comes_back_as_what_it_was(error: JazzSelectError) -> None:
 
 def test_an_error_of_another_make_says_whose_it_is() -> None:
     back = error_of(error_data(ZeroDivisionError("by zero")))
-    assert isinstance(back, ToldError)
+    assert isinstance(back, RemoteError)
     assert (back.code, str(back)) == ("ZeroDivisionError", "ZeroDivisionError: by zero")
     assert error_of(error_data(back)).__reduce__()[1:] == back.__reduce__()[1:]
 
@@ -517,7 +517,7 @@ def test_no_name_makes_an_error_of_another_class(code: str) -> None:
     found = error_of(
         {"code": code, "message": "m", "details": {"__class__": "x", "args": 1, "_x": 1, "with_traceback": 1}}
     )
-    assert type(found) is ToldError
+    assert type(found) is RemoteError
     own = error_of({"code": "ConfigError", "message": "m", "details": {"__class__": "x", "args": 1, "_x": 1}})
     assert (type(own), vars(own)) == (ConfigError, {})
 

@@ -20,12 +20,12 @@ from jazz_select.agent.chain import transcript
 from jazz_select.agent.chain.transcript import Chain, Event, Finished, ToolRequest, ToolResult
 from jazz_select.agent.turn import TurnResult
 from jazz_select.agent.turn_events import event_data, event_name, event_of
-from jazz_select.errors import ConfigError, FormatError, JazzSelectError, SnapshotError, ToldError
+from jazz_select.errors import ConfigError, FormatError, JazzSelectError, RemoteError, SnapshotError
 from jazz_select.routing import Tool
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import ADA, agent_of, destroyer, obj, shop_of, tools_for
-from tests.unit.selector.test_travelling import json_values, places, texts
+from tests.unit.selector.test_results_as_data import json_values, places, texts
 
 SECRET = b"the secret of these tests"
 CALL = '{"tool_calls": [{"id": "1", "tool": "refund", "arguments": {"email": "ada@example.org"}}]}'
@@ -121,7 +121,7 @@ async def test_what_went_wrong_comes_as_what_it_was() -> None:
     assert isinstance(error, FormatError)
     assert (error.phase, error.attempts) == ("reply", error.attempts)
     cause = TurnResult.from_dict((await failed()).to_dict()).runs[0].records[0].cause
-    assert isinstance(cause, ToldError)
+    assert isinstance(cause, RemoteError)
     assert (cause.code, cause.said) == ("LookupError", "no such order")
 
 
@@ -305,5 +305,5 @@ async def test_an_error_in_a_turn_may_be_any_of_ours() -> None:
 
     result = replace(await done(), error=OfAnAuthorError("theirs"))
     back = TurnResult.from_dict(result.to_dict()).error
-    assert isinstance(back, ToldError)
+    assert isinstance(back, RemoteError)
     assert str(back) == "OfAnAuthorError: theirs"

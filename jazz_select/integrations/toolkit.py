@@ -44,10 +44,10 @@ from jazz_select.selector.asking import adds_nothing, question_in
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
+from jazz_select.serialization import value_of
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning
 from jazz_select.threads import self_bounded
-from jazz_select.travel import value_of
 from jazz_select.values import Decision, Reason
 
 _MOST_SUMMARIES: Final = 3
@@ -113,7 +113,7 @@ class AskedCall:
         return approval_request(self.call, self.verdict.reason if isinstance(self.verdict, Ask) else "")
 
 
-class FlowDoor:
+class FlowToolkit:
     """Flows and their tools for another framework's loop. Safe for concurrent use.
 
     It stores no conversation: the caller keeps `Shown.kept`.
@@ -134,7 +134,7 @@ class FlowDoor:
         open_tools: OpenTools = "read",
         timeout_s: TimeLimit = 30.0,
     ) -> None:
-        """Create a door; the options are those of `Agent`.
+        """Create a toolkit; the options are those of `Agent`.
 
         Args:
             selector: Finds flows.
@@ -422,10 +422,12 @@ def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
     }
 
 
-def check_door(given: object) -> None:
-    """Raise unless the argument is a door."""
-    if not isinstance(given, FlowDoor):
-        raise ConfigError(f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}")
+def check_toolkit(given: object) -> None:
+    """Raise unless the argument is a toolkit."""
+    if not isinstance(given, FlowToolkit):
+        raise ConfigError(
+            f"toolkit must be a FlowToolkit(selector, tools) of jazz_select.integrations.toolkit, got {given!r:.80}"
+        )
 
 
 def kept_in(*places: object) -> Mapping[str, Any] | None:
