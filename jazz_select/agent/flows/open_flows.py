@@ -24,8 +24,10 @@ from jazz_select.agent.chain.transcript import (
 )
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.conversation_view import ConversationView
-from jazz_select.agent.flows.flow_runner import FlowRun, output_fields, ran_of, tools_named
+from jazz_select.agent.flows.flow_runner import output_fields, ran_of
 from jazz_select.agent.gate import TurnApproval
+from jazz_select.agent.known_flows import tools_named
+from jazz_select.agent.turn import FlowRun
 from jazz_select.agent.turn_events import listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
@@ -99,9 +101,6 @@ _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be d
 _FACTS: Final = "KNOWN:"
 _HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
 """Headings of our own parts; in what users and assistants said, they are marked as said."""
-_USABLE: Final = re.compile(r"Tools that may be called now: (.*)")
-_AT_WORK: Final = re.compile(r'WITH A PROCEDURE: "?([^".;\n]+)')
-_PROCEDURE_OF: Final = re.compile(r'<flow name="([^"]+)"')
 MOST_TOKENS: Final = 8_000
 """Token limit of all procedures and tools shown; beyond it, only the current ones are shown again."""
 _SAYS: Final = "THE USER SAYS:"
@@ -281,19 +280,6 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
             yield replace(message, content=_PARTS.sub(r"[said: \1]", message.content))
     before += [text for _, text in new]
     yield Message(role="user", content=_behind([*before, now], view.request.message or "(nothing)"))
-
-
-def at_work(messages: Sequence[Message]) -> str:
-    """Return the name of the flow of a prompt in which the model may hand the message back, or ""."""
-    prompt = "\n".join(each.content for each in messages)
-    if _GOES_ON in prompt:
-        return ""
-    now = _USABLE.findall(prompt)
-    offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in prompt
-    if not offered or "TOOL RESULTS" in messages[-1].content:
-        return ""
-    names = _AT_WORK.findall(prompt) or _PROCEDURE_OF.findall(prompt)
-    return names[-1] if names else ""
 
 
 def _as_said(text: str) -> str:
