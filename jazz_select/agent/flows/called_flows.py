@@ -58,8 +58,6 @@ def returned_to(state: TurnState, caller: BaseFlow) -> dict[str, Any]:
 
 def context_from(found: Mapping[str, Any], caller: BaseFlow, flows: KnownFlows) -> dict[str, Any]:
     """Return those of these values that tools of a flow take from the context, as their authors declare."""
-    if not found:
-        return {}
     try:
         tools = [*flows.tools_of(caller), *flows.chained(caller)]
     except FlowError:

@@ -112,7 +112,9 @@ class OneFlow:
         found = returned_to(state, flow) if flow.calls else {}
         approval.found[top.name] = found
         approval.named[top.name] = _named_things(state, top, flow, self.flows)
-        context = {**context_from(found, flow, self.flows), **state.request.context}
+        context = state.request.context
+        if found:
+            context = {**context_from(found, flow, self.flows), **context}
         begun = replace(begun, type=flow.type)
         if (ended := await self._run_unbegun(begun, top, flow, {**found, **context})) is not None:
             return ended

@@ -165,7 +165,7 @@ class SelectionReader:
             reading = await self._with_things(state, reading)
         if asks and not _was_read(found, message):
             return replace(reading, is_held=True)
-        return await self._read_for(state, reading, reading.names)
+        return await self._read_for(state, reading, found.names)
 
     async def _with_things(self, state: TurnState, reading: Reading) -> Reading:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""
