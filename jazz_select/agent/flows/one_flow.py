@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -120,11 +121,11 @@ class OneFlow:
             return ended
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
-            view = self._view(state, approval, made)
-            loops = cast("OpenFlows", self.loops).bound_to(context)
+            if self.loops is None:
+                return run
             with reading_first(part.name if hears_first else ""):
-                reply = await loops.talk(
-                    view,
+                reply = await self.loops.bound_to(context).talk(
+                    self._view(state, approval, made),
                     top.name,
                     part,
                     run,
@@ -139,9 +140,6 @@ class OneFlow:
         async def choose(conditional: ConditionalFlow) -> int | None:
             return await branch_in_time(self.selector, conditional, state.request, top.request)
 
-        def deciding(part: BaseFlow, calls: Sequence[Ran]) -> DecisionCallback:
-            return self._decides(self._view(state, approval, [*made, *calls]), part)
-
         runner = FlowRunner(
             executor=self.executor,
             before=top.parts,
@@ -152,7 +150,7 @@ class OneFlow:
             call_id=lambda path: approval.names_at(top.name, path, "executor", top.unheard),
             returned=approval.returned,
             made=made.append,
-            deciding=deciding if self.decision is not None else None,
+            deciding=partial(self._decides, self.decision, state, approval, made) if self.decision else None,
             every=top.every,
         )
         run = await runner.run(flow, {**top.answers, **context})
@@ -191,8 +189,16 @@ class OneFlow:
         status = "blocked" if reply.blocked else "done" if reply.finished else "active"
         return replace(run, status=status, ran=ran, text=reply.text, problem=reply.blocked)
 
-    def _decides(self, view: ConversationView, flow: BaseFlow) -> DecisionCallback:
-        decision = cast("ModelDecision", self.decision)
+    def _decides(
+        self,
+        decision: ModelDecision,
+        state: TurnState,
+        approval: TurnApproval,
+        made: Sequence[Ran],
+        flow: BaseFlow,
+        calls: Sequence[Ran],
+    ) -> DecisionCallback:
+        view = self._view(state, approval, (*made, *calls))
 
         async def decide(context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
             situation = decision_situation(view, flow, [self.executor.tools[each.name] for each in candidates])
