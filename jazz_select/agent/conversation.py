@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import NEITHER, Consent, is_every, names_a_number, read_with_reason
+from jazz_select.consent import NEITHER, Consent, is_every, names_some, read_with_reason
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
@@ -160,11 +160,11 @@ class PendingCall(BaseModel):
         return (NEITHER, _ONLY_SOME) if self._names_only_some(message) else (said, "")
 
     def _names_only_some(self, message: str) -> bool:
-        """Whether a message names some of several calls, by their tools, arguments or numbers, and not the others."""
+        """Whether a message names some of several calls alone, by their tools, arguments or numbers, or "for her"."""
         own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
         said = {word for word in stems(message) if not all(word in each for each in own)}
         named = [not said.isdisjoint(each) for each in own]
-        return (any(named) and not all(named)) or (bool(self.more) and names_a_number(message, len(own)))
+        return (any(named) and not all(named)) or (bool(self.more) and names_some(message, len(own)))
 
     def question(self) -> str:
         """Return the question for the user."""

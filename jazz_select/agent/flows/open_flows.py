@@ -33,7 +33,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.phrases import QUESTION_MARKS
+from jazz_select.phrases import QUESTION_MARKS, SENTENCES
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
@@ -475,7 +475,7 @@ class OpenFlows:
             return f"{undone}\n\n{said}"
         made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
-        asked = " ".join(each.strip() for each in _SENTENCES.split(said) if each.rstrip().endswith((*QUESTION_MARKS,)))
+        asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
         return "\n\n".join(filter(None, (told, asked)))
 
     def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
@@ -615,7 +615,6 @@ class OpenFlows:
         return [known[name] for name in names[:MOST_LOOK_UPS]]
 
 
-_SENTENCES: Final = re.compile(r"(?<=[.!?…؟])\s+|(?<=[。！？])|\n+")
 _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 """Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
 
