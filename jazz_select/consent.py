@@ -785,6 +785,8 @@ def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
 
     Within a statement ("I found another one cheaper") it is said of something else, unless it begins the clause.
     """
+    if any(each.complains for each in clause.labels):
+        return ""
     points = any(each.kind == "points" for each in clause.told)
     for place, label in enumerate(clause.labels):
         is_head = all(each.kind in _NAMING | _AGREEING | _NEUTRAL for each in clause.labels[:place])

@@ -330,9 +330,14 @@ class Shown:
             if word in self.words or word in AMBIGUOUS_WORDS:
                 continue
             beside = words[max(place - 1, 0) : place + 2]
-            is_month = word in MONTH_WORDS and (word not in kinds_in("") or any(each.isdecimal() for each in beside))
+            is_day = word not in kinds_in("") or any(each.isdecimal() for each in beside)  # "mon" is French as well
+            is_month = word in MONTH_WORDS and is_day
             is_other = (
-                (word in _WEEKDAY_WORDS and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days})
+                (
+                    is_day
+                    and word in _WEEKDAY_WORDS
+                    and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days}
+                )
                 or (is_month and MONTH_WORDS[word] not in {each.month for each in self.days})
                 or (word in ORDINAL_WORDS and ORDINAL_WORDS[word] not in {each.day for each in self.days})
             )
