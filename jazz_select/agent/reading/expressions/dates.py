@@ -1,0 +1,241 @@
+"""Days out of tokens: written in figures or words, and relative to today."""
+
+from calendar import monthrange
+from collections.abc import Callable, Collection, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import lru_cache, partial
+from typing import Final
+
+from jazz_select.agent.reading.expressions.matching import Pattern, Values, first_match
+from jazz_select.agent.reading.expressions.tokens import Token, is_day
+
+Days = tuple[date, ...]
+_WEEK: Final = 7
+_FAR: Final = 274
+"""Days ahead from which a day without a year may as well be the last one: nine months."""
+_MOST_YEARS: Final = 9
+"""The years in which a 29 February is looked for."""
+_LEAST_YEAR, _LARGEST_YEAR = 1_000, 9_999
+_LARGEST_MONTH: Final = 31
+_MOST_UNITS: Final = 10_000
+
+
+def read_days(tokens: Sequence[Token], beside: Collection[str], today: date | None) -> Days:
+    """Return the days that tokens may mean, the earliest first; () if they mean none.
+
+    A day without a year is the next one from today, but where that is more than nine months ahead the last one may be
+    meant as well. "Next Friday" is the coming Friday or the one of next week.
+
+    Args:
+        tokens: The whole text.
+        beside: The senses of tokens that say nothing.
+        today: The day that relative words count from. Without it they mean nothing.
+    """
+    found = first_match(_patterns(today), tokens, beside)
+    return tuple(sorted(set(found)))
+
+
+@lru_cache(maxsize=8)
+def _patterns(today: date | None) -> Sequence[tuple[Pattern, Callable[[Values], Days]]]:
+    return _fixed() if today is None else (*_fixed(), *_relative(today))
+
+
+def _fixed() -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
+    """Return the patterns of days with a year."""
+    return (
+        (("date",), lambda said: _written(said[0])),
+        (("weekday", "date"), lambda said: _on(said[0], _written(said[1]))),
+        (("date", "weekday"), lambda said: _on(said[1], _written(said[0]))),
+        *_with_month(_with_year, "number"),
+    )
+
+
+def _with_month(read: Callable[[Values], Days], *tail: str) -> list[tuple[Pattern, Callable[[Values], Days]]]:
+    """Return the patterns of a month with its day in all orders, with or without a weekday."""
+    patterns: list[tuple[Pattern, Callable[[Values], Days]]] = []
+    for day in ("ordinal", "number"):
+        for pair in ((day, "month"), ("month", day)):
+            order = pair == (day, "month")
+            patterns += [
+                ((*pair, *tail), partial(_read_month, read, order)),
+                (("weekday", *pair, *tail), partial(_read_weekday_first, read, order)),
+                ((*pair, *tail, "weekday"), partial(_read_weekday_last, read, order)),
+            ]
+    return patterns
+
+
+def _read_month(read: Callable[[Values], Days], day_first: bool, values: Values) -> Days:  # noqa: FBT001
+    day, month = values[:2] if day_first else (values[1], values[0])
+    return read((_whole(day), month, *values[2:]))
+
+
+def _read_weekday_first(read: Callable[[Values], Days], day_first: bool, values: Values) -> Days:  # noqa: FBT001
+    return _on(values[0], _read_month(read, day_first, values[1:]))
+
+
+def _read_weekday_last(read: Callable[[Values], Days], day_first: bool, values: Values) -> Days:  # noqa: FBT001
+    return _on(values[-1], _read_month(read, day_first, values[:-1]))
+
+
+def _with_year(values: Values) -> Days:
+    day, month, number = values
+    year = _whole(number)
+    return (date(year, month, day),) if _LEAST_YEAR <= year <= _LARGEST_YEAR and is_day(year, month, day) else ()
+
+
+def _whole(number: object) -> int:
+    """Return a day or a year as a whole number; 0 if it is none."""
+    if isinstance(number, int):
+        return number
+    if isinstance(number, tuple) and len(number) == 1:  # pyright: ignore[reportUnknownArgumentType] - readings
+        (only,) = number  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(only, Decimal) and only == only.to_integral_value() and 0 < only <= _LARGEST_YEAR:
+            return int(only)
+    return 0
+
+
+def _written(written: Sequence[tuple[int | None, int, int]]) -> Days:
+    return tuple(date(year, month, day) for year, month, day in written if year is not None)
+
+
+def _on(weekday: int, days: Days) -> Days:
+    """Return those of these days that fall on a weekday; all of them, marked as in doubt, if none does."""
+    matching = tuple(each for each in days if each.weekday() == weekday)
+    return matching or tuple(InDoubt(each.year, each.month, each.day) for each in days)
+
+
+class InDoubt(date):
+    """A day whose weekday was said otherwise, which is only proposed."""
+
+
+def _relative(today: date) -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
+    """Return the patterns of days that count from today."""
+
+    def shifted(days: int) -> Days:
+        return (today + timedelta(days=days),)
+
+    def in_units(number: tuple[Decimal, ...], unit: str, *, sign: int = 1, start: date = today) -> Days:
+        if len(number) != 1 or number[0] != number[0].to_integral_value() or not 0 <= number[0] <= _MOST_UNITS:
+            return ()
+        return _moved(start, sign * int(number[0]), unit)
+
+    def nearest(values: Values) -> Days:
+        day, month = values
+        return _near(today, month, day)
+
+    one = (Decimal(1),)
+    return (
+        (("date",), lambda said: _yearless(today, said[0])),
+        (("weekday", "date"), lambda said: _on(said[0], _yearless(today, said[1]))),
+        (("date", "weekday"), lambda said: _on(said[1], _yearless(today, said[0]))),
+        (("day",), lambda said: shifted(said[0])),
+        (("weekday",), lambda said: _coming(today, said[0])),
+        (("this", "weekday"), lambda said: _this(today, said[1])),
+        (("weekday", "this"), lambda said: _this(today, said[0])),
+        (("next", "weekday"), lambda said: _next(today, said[1])),
+        (("weekday", "next"), lambda said: _next(today, said[0])),
+        (("last", "weekday"), lambda said: _last(today, said[1])),
+        (("weekday", "last"), lambda said: _last(today, said[0])),
+        (("week", "weekday"), lambda said: _in_week(today, said[0], said[1])),
+        (("weekday", "week"), lambda said: _in_week(today, said[1], said[0])),
+        (("ordinal",), lambda said: _day_of_month(today, said[0])),
+        (("weekday", "ordinal"), lambda said: _on(said[0], _day_of_month(today, said[1]))),
+        (("article", "number"), lambda said: _day_of_month(today, _whole(said[1]))),
+        (("number", "day_of_month"), lambda said: _day_of_month(today, _whole(said[0]))),
+        *_with_month(nearest),
+        (("in", "number", "unit"), lambda said: in_units(said[1], said[2])),
+        (("in", "one", "unit"), lambda said: in_units(one, said[2])),
+        (("in", "unit"), lambda said: in_units(one, said[1])),
+        (("number", "unit", "later"), lambda said: in_units(said[0], said[1])),
+        (("one", "unit", "later"), lambda said: in_units(one, said[1])),
+        (("number", "unit", "ago"), lambda said: in_units(said[0], said[1], sign=-1)),
+        (("one", "unit", "ago"), lambda said: in_units(one, said[1], sign=-1)),
+        (("ago", "number", "unit"), lambda said: in_units(said[1], said[2], sign=-1)),
+        (("ago", "one", "unit"), lambda said: in_units(one, said[2], sign=-1)),
+        (
+            ("day", "in", "number", "unit"),
+            lambda said: in_units(said[2], said[3], start=shifted(said[0])[0]),
+        ),
+        (("day", "in", "one", "unit"), lambda said: in_units(one, said[3], start=shifted(said[0])[0])),
+        (("weekday", "in", "one", "unit"), lambda said: _weeks_after(today, said[0], said[3])),
+        (("one", "unit", "weekday"), lambda said: _weeks_after(today, said[2], said[1])),
+    )
+
+
+def _moved(start: date, count: int, unit: str) -> Days:
+    """Return the day that is so many units from another one. The end of a month stays in its month."""
+    if unit in {"day", "week"}:
+        return (start + timedelta(days=count * (_WEEK if unit == "week" else 1)),)
+    if unit not in {"month", "year"}:
+        return ()
+    months = start.month - 1 + count * (12 if unit == "year" else 1)
+    year, month = start.year + months // 12, months % 12 + 1
+    if not _LEAST_YEAR <= year <= _LARGEST_YEAR:
+        return ()
+    return (date(year, month, min(start.day, monthrange(year, month)[1])),)
+
+
+def _yearless(today: date, written: Sequence[tuple[int | None, int, int]]) -> Days:
+    found: list[date] = []
+    for year, month, day in written:
+        if year is None:
+            found += _near(today, month, day)
+    return tuple(found)
+
+
+def _near(today: date, month: int, day: int) -> Days:
+    """Return the next such day from today on, and the last one as well if that one is far."""
+    years = range(today.year, today.year + _MOST_YEARS)
+    ahead = [date(year, month, day) for year in years if is_day(year, month, day)]
+    following = next((each for each in ahead if each >= today), None)
+    if following is None:
+        return ()
+    if (following - today).days <= _FAR:
+        return (following,)
+    before = range(today.year, today.year - _MOST_YEARS, -1)
+    past = next(each for each in (date(y, month, day) for y in before if is_day(y, month, day)) if each < today)
+    return (past, following)
+
+
+def _day_of_month(today: date, day: int) -> Days:
+    """Return the next day with this number from today on."""
+    if not 0 < day <= _LARGEST_MONTH:
+        return ()
+    year, month = today.year, today.month
+    while not is_day(year, month, day) or date(year, month, day) < today:
+        year, month = (year + month // 12, month % 12 + 1)
+        if year > _LARGEST_YEAR:
+            return ()
+    return (date(year, month, day),)
+
+
+def _after(today: date, weekday: int) -> date:
+    """Return the next such weekday after today."""
+    return today + timedelta(days=(weekday - today.weekday() - 1) % _WEEK + 1)
+
+
+def _coming(today: date, weekday: int) -> Days:
+    following = _after(today, weekday)
+    return (today, following) if weekday == today.weekday() else (following,)
+
+
+def _this(today: date, weekday: int) -> Days:
+    return (today,) if weekday == today.weekday() else (_after(today, weekday),)
+
+
+def _next(today: date, weekday: int) -> Days:
+    return (_after(today, weekday), *_in_week(today, 1, weekday))
+
+
+def _last(today: date, weekday: int) -> Days:
+    return (today - timedelta(days=(today.weekday() - weekday - 1) % _WEEK + 1), *_in_week(today, -1, weekday))
+
+
+def _in_week(today: date, weeks: int, weekday: int) -> Days:
+    return (today + timedelta(days=weeks * _WEEK + weekday - today.weekday()),)
+
+
+def _weeks_after(today: date, weekday: int, unit: str) -> Days:
+    """Return the weekday a week after the coming one."""
+    return (_after(today, weekday) + timedelta(days=_WEEK),) if unit == "week" else ()

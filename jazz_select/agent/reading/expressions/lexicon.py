@@ -1,0 +1,304 @@
+"""The words of values by language: from CLDR by Babel, number words by text2num, and the rest by `words.toml`.
+
+Babel and text2num are imported with the first value that is read, since an import of the package must stay quick.
+"""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from jazz_select.text import nfkc
+
+LANGUAGES: Final = ("en", "de", "es", "fr", "it", "ru", "ja")
+Senses = Mapping[str, Any]
+"""What a word may mean: the name of the sense, and its value."""
+_CURRENCIES: Final = (
+    *("EUR", "USD", "GBP", "JPY", "CHF", "RUB", "INR", "CNY", "KRW", "PLN"),
+    *("SEK", "NOK", "DKK", "CZK", "HUF", "TRY", "BRL", "MXN", "CAD", "AUD"),
+)
+_SIGNS: Final = {"$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₽": "RUB", "₹": "INR"}
+_MEASURES: Final = (
+    *("duration-second", "duration-minute", "duration-hour", "duration-day", "duration-week", "duration-month"),
+    *("duration-year", "mass-kilogram", "mass-gram", "mass-pound", "length-kilometer", "length-meter"),
+    *("length-centimeter", "length-millimeter", "length-mile", "length-foot", "length-inch", "volume-liter"),
+    *("volume-milliliter", "digital-gigabyte", "digital-megabyte", "digital-terabyte", "temperature-celsius"),
+    *("area-square-meter", "power-kilowatt", "concentr-percent"),
+)
+_SPELLED: Final = frozenset({"en", "de", "es", "fr", "it"})
+"""The languages whose number words text2num reads."""
+_NAMED_BY_LISTS: Final = (
+    *("beside", "beside_day", "beside_time", "article", "and", "denies", "minus", "point", "half", "quarter"),
+    *("and_half", "and_quarter", "less_quarter", "this", "next", "last", "in", "ago", "later", "clock", "past", "to"),
+    *("half_past", "half_to", "day_of_month"),
+)
+_NAMED_BY_TABLES: Final = {
+    "days": "day",
+    "weeks": "week",
+    "months": "month",
+    "weekdays": "weekday",
+    "halves": "minutes",
+}
+_PARTS_OF_DAY: Final = ("am", "pm", "morning", "afternoon", "evening", "night")
+_NOON: Final = 12
+_GERMAN_ENDINGS: Final = ("", "n", "r", "s", "m")
+_ACCENTED: Final = frozenset({"es", "fr", "it"})
+"""The languages in which people leave out accents."""
+WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?")
+_SIGNED: Final = re.compile(r"[^\w\s'.-]")
+_ZEROS: Final = re.compile(r"0+")
+_SHORTEST_SUFFIX: Final = 2
+"""The least letters of a magnitude that CLDR has: "m" may also be metres or minutes."""
+_MOST_SPELLED: Final = 4_096
+"""Words whose numbers are remembered, most of which are none."""
+_HUNDRED: Final = 100
+_TEN: Final = 10
+_TWENTY: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The words of a language.
+
+    Attributes:
+        language: Its code.
+        senses: What each phrase may mean, by its words.
+        longest: The most words of a phrase.
+        words: All words of its phrases.
+        starts: The first words of phrases of several words.
+        decimal: The mark before decimals.
+        group: The mark between groups of thousands.
+        groups_by_space: Whether blanks part thousands, too.
+        order: The order of the numbers of a day with slashes: "dmy", "ymd", or "" if it is not known.
+        half_days: Whether people write hours from 1 to 12.
+        spell: Returns the number that words spell, or None.
+    """
+
+    language: str
+    senses: Mapping[tuple[str, ...], Senses]
+    longest: int
+    words: frozenset[str]
+    starts: frozenset[str]
+    decimal: str
+    group: str
+    groups_by_space: bool
+    order: str
+    half_days: bool
+    spell: Callable[[tuple[str, ...]], Decimal | None]
+
+
+def fold_words(text: str) -> str:
+    """Return a text in the form in which words are compared."""
+    return nfkc(text).replace("’", "'").replace("−", "-").casefold()
+
+
+@cache
+def lexicon_of(language: str) -> Lexicon:
+    """Return the words of a language. If it is unknown, those of English, and a mark in a number may be either."""
+    from babel.localedata import LocaleDataDict, load
+
+    if language not in LANGUAGES:
+        return replace(lexicon_of("en"), group="")
+    own = _words()[language]
+    data = cast("Mapping[str, Any]", LocaleDataDict(cast("Any", load(language))))  # it follows the aliases of CLDR
+    senses: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def add(phrase: str, sense: str, value: object) -> None:
+        for form in _forms(fold_words(phrase).strip(), language):
+            key = phrase_words(form)
+            if key:
+                senses.setdefault(key, {}).setdefault(sense, value)
+
+    for phrase, sense, value in (*_own_entries(own, language), *_cldr_entries(data), *_currency_entries(data)):
+        add(phrase, sense, value)
+    for sign, code in _SIGNS.items():
+        senses.setdefault((sign,), {}).setdefault("unit", code)
+    symbols = data["number_symbols"]["latn"]
+    pattern = str(data["time_formats"]["short"].pattern)
+    return Lexicon(
+        language=language,
+        senses=senses,
+        longest=max(map(len, senses)),
+        words=frozenset(word for key in senses for word in key),
+        starts=frozenset(key[0] for key in senses if len(key) > 1),
+        decimal=symbols["decimal"],
+        group=symbols["group"],
+        groups_by_space=not symbols["group"].strip() or language == "es",
+        order={"en": "", "ja": "ymd"}.get(language, "dmy"),
+        half_days="a" in pattern,
+        spell=lru_cache(maxsize=_MOST_SPELLED)(_speller(language, own)),
+    )
+
+
+@cache
+def _words() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+
+
+@cache
+def plain_noes() -> frozenset[str]:
+    """Return the whole answers, folded, that say no to a question of yes or no, in any language."""
+    return frozenset(" ".join(WORD.findall(fold_words(each))) for own in _words().values() for each in own["plain_no"])
+
+
+@cache
+def magnitude_words() -> frozenset[str]:
+    """Return the words of `words.toml` that multiply the number before them, in any language."""
+    return frozenset(fold_words(word) for own in _words().values() for word in own["magnitudes"])
+
+
+def phrase_words(phrase: str) -> tuple[str, ...]:
+    """Return the words of a folded phrase; a sign stands for itself."""
+    if _SIGNED.search(phrase):
+        return (phrase,)
+    return tuple(WORD.findall(phrase)) or ((phrase,) if phrase.strip() else ())
+
+
+def _own_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[str, str, object]]:
+    """Yield the phrases of `words.toml`, each with a sense and its value."""
+    for sense in _NAMED_BY_LISTS:
+        yield from _listed(own[sense], sense, value=True)
+    yield from _listed(own["one"], "one", Decimal(1))
+    yield from _listed(own["noon"], "hour_named", _NOON)
+    yield from _listed(own["midnight"], "hour_named", 0)
+    for part in _PARTS_OF_DAY:
+        yield from _listed(own[part], "part", part)
+    for unit, phrases in own["units"].items():
+        yield from _listed(phrases, "unit", unit)
+    for kind, sense in _NAMED_BY_TABLES.items():
+        for phrase, value in own[kind].items():
+            yield phrase, sense, value
+    for phrase, value in own["values"].items():
+        yield phrase, "number", (Decimal(value),)
+    for phrase, value in own["magnitudes"].items():
+        yield phrase, "magnitude", Decimal(value)
+    endings = _GERMAN_ENDINGS if language == "de" else ("",)
+    for place, phrase in enumerate(own["ordinals"], start=1):
+        yield from _listed([f"{phrase}{ending}" for ending in endings], "ordinal", place)
+
+
+def _listed(phrases: Sequence[str], sense: str, value: object) -> Iterator[tuple[str, str, object]]:
+    for phrase in phrases:
+        yield phrase, sense, value
+
+
+def _cldr_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    """Yield the months, weekdays, relative days and weeks, magnitudes and units of CLDR."""
+    for context in ("format", "stand-alone"):
+        for width in ("wide", "abbreviated"):
+            for number, name in _items(data["months"][context].get(width)):
+                yield name, "month", number
+            for number, name in _items(data["days"][context].get(width)):
+                yield name, "weekday", number
+    fields = data["date_fields"]
+    for days, phrase in _items(fields["day"].get("relative")):
+        yield phrase, "day", days
+    for weeks, phrase in _items(fields["week"].get("relative")):
+        yield phrase, "week", weeks
+    yield from _magnitude_entries(data)
+    yield from _unit_entries(data)
+
+
+def _magnitude_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    forms = (form for each in data["compact_decimal_formats"].values() for form in each.values())
+    for power, pattern in (entry for form in forms for entry in _items(form)):
+        text = str(pattern.pattern)
+        zeros = len("".join(_ZEROS.findall(text)))
+        suffix = text.replace("0", "").replace("'", "").replace("\xa0", " ").strip()
+        if zeros and (len(suffix) >= _SHORTEST_SUFFIX or not suffix.isascii()):
+            yield suffix, "magnitude", Decimal(power) / 10 ** (zeros - 1)
+
+
+def _unit_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    for unit in _MEASURES:
+        for width in ("long", "short"):
+            for count, pattern in _items(data["unit_patterns"].get(unit, {}).get(width)):
+                if count != "per" and isinstance(pattern, str):
+                    yield pattern.replace("{0}", "").strip(), "unit", unit.partition("-")[2]
+    yield "%", "unit", "percent"
+
+
+def _currency_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    for code in _CURRENCIES:
+        names = data["currency_names"].get(code)
+        plural = data["currency_names_plural"].get(code, {})
+        for phrase in (code, names, data["currency_symbols"].get(code), *dict(plural).values()):
+            if isinstance(phrase, str):
+                yield phrase, "unit", code
+
+
+def _items(found: object) -> Iterator[tuple[Any, Any]]:
+    """Yield the entries of a table of CLDR; an alias to another table has none of its own."""
+    if isinstance(found, Mapping):
+        yield from cast("Mapping[Any, Any]", found).items()
+
+
+def _forms(phrase: str, language: str) -> Iterator[str]:
+    """Yield a phrase as it is, and without its accents where people leave them out."""
+    yield phrase
+    if language in _ACCENTED:
+        decomposed = unicodedata.normalize("NFD", phrase)
+        bare = "".join(each for each in decomposed if not unicodedata.combining(each))
+        if bare != phrase:
+            yield bare
+
+
+def _speller(language: str, own: Mapping[str, Any]) -> Callable[[tuple[str, ...]], Decimal | None]:
+    """Return the function that reads number words."""
+    listed = {fold_words(word): Decimal(str(value)) for word, value in own["numbers"].items()}
+    if language == "ru":
+        times = {fold_words(word): Decimal(value) for word, value in own["magnitudes"].items() if value >= 1_000}  # noqa: PLR2004
+        return lambda words: _sum_of(words, listed, times)
+    if language not in _SPELLED:
+        return lambda _: None
+    import text_to_num
+
+    text2num = cast("Callable[[str, str], int]", cast("Any", text_to_num).text2num)  # it has no types
+
+    unread = frozenset(map(fold_words, own["no_numbers"]))
+
+    def spell(words: Sequence[str]) -> Decimal | None:
+        text = " ".join(words)
+        if text in unread:
+            return None
+        if text in listed:
+            return listed[text]
+        whole, half = (text.removesuffix("einhalb"), text.endswith("einhalb")) if language == "de" else (text, False)
+        try:
+            number = Decimal(text2num(whole, language))
+        except ValueError:
+            return None
+        return number + Decimal("0.5") if half else number
+
+    return spell
+
+
+def _sum_of(words: Sequence[str], listed: Mapping[str, Decimal], times: Mapping[str, Decimal]) -> Decimal | None:
+    """Return the number of words that stand for hundreds, tens, ones and thousands, in this order."""
+    whole = part = Decimal(0)
+    last = Decimal(1_000)
+    largest = Decimal("Infinity")
+    for word in words:
+        if word in times:
+            if times[word] >= largest:
+                return None
+            whole, part, last, largest = whole + (part or 1) * times[word], Decimal(0), Decimal(1_000), times[word]
+            continue
+        value = listed.get(word)
+        if value is None or not _may_follow(last, value):
+            return None
+        part += value
+        last = value
+    return whole + part if words else None
+
+
+def _may_follow(last: Decimal, value: Decimal) -> bool:
+    """Whether a number word may stand behind another one in the same number: 20 behind 100, 3 behind 20."""
+    if last >= _HUNDRED:
+        return value < last
+    return last >= _TWENTY and 0 < value < _TEN

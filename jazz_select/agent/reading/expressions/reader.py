@@ -1,0 +1,431 @@
+"""Read an answer as a value of a kind: what it says if all of its words are accounted for, else what was understood."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Any, Final, Literal
+
+from jazz_select.agent.reading.expressions.dates import InDoubt, read_days
+from jazz_select.agent.reading.expressions.lexicon import LANGUAGES, WORD, Lexicon, fold_words, lexicon_of, plain_noes
+from jazz_select.agent.reading.expressions.matching import is_beside
+from jazz_select.agent.reading.expressions.numbers import read_amount, read_duration
+from jazz_select.agent.reading.expressions.times import read_times
+from jazz_select.agent.reading.expressions.tokens import MOST_TOKENS, Token, tokens_of
+from jazz_select.consent import is_refusal, read_consent
+from jazz_select.words import words as name_words
+
+Kind = Literal["number", "integer", "date", "time", "datetime", "duration", "boolean"]
+_LONGEST: Final = 200
+"""The most characters of an answer that are read."""
+_LONGEST_SEARCHED: Final = 1_000
+_MOST_SEARCHED: Final = 200
+"""The most characters and tokens of a text in which values are looked for."""
+_LONGEST_VALUE: Final = 8
+"""The most tokens of a value in a text."""
+_ISO_DURATION: Final = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
+_MONEY: Final = frozenset(
+    (
+        *("amount", "price", "prices", "sum", "total", "budget", "cost", "costs", "fee", "fees", "payment", "money"),
+        *("salary", "rent", "limit", "value", "paid", "pay", "deposit", "donation", "betrag", "preis", "summe"),
+        *("kosten", "importe", "precio", "monto", "coste", "montant", "prix", "somme", "importo", "prezzo", "costo"),
+    )
+)
+"""Words in the names of inputs that take an amount of money."""
+_BESIDE: Final[dict[str, tuple[str, ...]]] = {
+    "date": ("beside_day",),
+    "time": ("beside_time",),
+    "datetime": ("beside_day", "beside_time"),
+    "duration": ("and",),
+    "number": (),
+    "integer": (),
+    "boolean": (),
+}
+_TELLING: Final[dict[str, frozenset[str]]] = {
+    "number": frozenset({"number", "time", "date", "and_half"}),
+    "date": frozenset({"date", "weekday", "month", "day", "ordinal"}),
+    "time": frozenset({"number", "time", "hour_named"}),
+    "datetime": frozenset({"number", "time", "hour_named", "date", "weekday", "month", "day", "ordinal"}),
+    "duration": frozenset({"number", "minutes"}),
+}
+"""Senses of words that may be a second value beside the one that was understood."""
+_DOUBTFUL: Final = frozenset({"meter", "minute", "gram"})
+"""Units of one letter that may be another one, or a million."""
+_FREE: Final = frozenset({"", "thing"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingContext:
+    """What an answer is read by.
+
+    Attributes:
+        language: The language of the conversation, such as "de"; empty if it is not known.
+        today: The day that "tomorrow" counts from; None if it is not known.
+        zone: The time zone of times with a day.
+    """
+
+    language: str = ""
+    today: date | None = None
+    zone: tzinfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """What an answer says.
+
+    Attributes:
+        value: The value, if every word is accounted for and it has one reading; else None.
+        understood: What was understood, to be asked about: the readings of an ambiguous answer, or the value beside
+            words that are not accounted for.
+        rest: The words that are not accounted for.
+    """
+
+    value: Any = None
+    understood: tuple[Any, ...] = ()
+    rest: str = field(default="")
+
+
+NOTHING: Final = Expression()
+
+
+@lru_cache(maxsize=256)
+def read_expression(text: str, kind: Kind, context: ReadingContext, name: str = "") -> Expression:
+    """Read an answer as a value of a kind, in the language of the conversation.
+
+    An answer that says nothing in that language is read in the others; it then counts if they all agree.
+
+    Args:
+        text: The answer.
+        kind: What the input takes.
+        context: The language, today and the time zone.
+        name: The input's name, which tells its unit: `days`, `amount_eur`.
+    """
+    if not text.strip() or len(text) > _LONGEST:
+        return NOTHING
+    if kind == "boolean":
+        return _flag(text)
+    if kind == "duration" and (exact := _iso_duration(text)) is not None:
+        return Expression(value=exact)
+    language = context.language if context.language in LANGUAGES else ""
+    own = _read_in(text, kind, context, name, language)
+    tokens = _tokens(text, language, name)
+    unknown = frozenset(each.text for each in tokens if not each.senses and each.text[0].isalpha())
+    if own.value is not None or not unknown or any("denies" in each.senses for each in tokens):
+        return own
+    return _read_elsewhere(text, kind, context, name, unknown) or own
+
+
+def _read_elsewhere(
+    text: str, kind: Kind, context: ReadingContext, name: str, unknown: Collection[str]
+) -> Expression | None:
+    """Return what other languages read in an answer whose unknown words they have, if all that read it agree."""
+    found: list[Expression] = []
+    for language in LANGUAGES:
+        if language == context.language or not _may_be_of(text, language):
+            continue
+        lexicon = lexicon_of(language)
+        if any("denies" in lexicon.senses.get((word,), {}) for word in unknown):
+            return Expression(rest=text)
+        is_known = language == "ja" or all(word in lexicon.words or lexicon.spell((word,)) for word in unknown)
+        if not is_known:
+            continue
+        read = _read_in(text, kind, context, name, language, whole=True)
+        if read.value is not None or read.understood:
+            found.append(read)
+    if len({each.value for each in found}) != 1 or found[0].value is None:
+        return None
+    return found[0]
+
+
+def _may_be_of(text: str, language: str) -> bool:
+    """Whether a text has letters of a language's script."""
+    if language == "ja":
+        return any("\u3040" <= each <= "\u9fff" for each in text)
+    if language == "ru":
+        return any("\u0400" <= each <= "\u04ff" for each in text)
+    return any(each.isalpha() and each < "\u0250" for each in text)
+
+
+def _read_in(
+    text: str, kind: Kind, context: ReadingContext, name: str, language: str, *, whole: bool = False
+) -> Expression:
+    lexicon = lexicon_of(language)
+    tokens = _tokens(text, language, name)
+    if not tokens or len(tokens) > MOST_TOKENS:
+        return NOTHING
+    reading = _Reading(kind, lexicon, context, name)
+    found = reading.readings(tokens)
+    if found.readings:
+        if len(found.readings) == 1 and found.is_sure:
+            return Expression(value=found.readings[0])
+        return Expression(understood=_plain(found.readings))
+    if whole or any("denies" in each.senses for each in tokens):
+        return Expression(rest=text)
+    return _partly(reading, tokens)
+
+
+@lru_cache(maxsize=256)
+def _tokens(text: str, language: str, name: str) -> tuple[Token, ...]:
+    """Return the tokens of an answer, which is read for several inputs."""
+    return tuple(tokens_of(text, lexicon_of(language), _words_of(name)))
+
+
+def _partly(reading: "_Reading", tokens: Sequence[Token]) -> Expression:
+    """Return the longest part of an answer that says a value, if the rest says no other one."""
+    telling = _telling_of(reading.kind)
+    for start, end in _spans(len(tokens)):
+        found = reading.readings(tokens[start:end])
+        is_article = end - start == 1 and "one" in tokens[start].senses  # "a couple" is not one
+        if not found.readings or is_article:
+            continue
+        rest = [*tokens[:start], *tokens[end:]]
+        if any(each.senses.get("unit") in _DOUBTFUL and len(each.text) == 1 for each in rest):
+            break  # "2m" may be two million
+        if any(telling & each.senses.keys() or _has_digit(each) for each in rest if not _is_other(each, reading.kind)):
+            return Expression(rest=" ".join(each.text for each in tokens))
+        return Expression(understood=_plain(found.readings), rest=" ".join(each.text for each in rest))
+    return Expression(rest=" ".join(each.text for each in tokens))
+
+
+def _telling_of(kind: Kind) -> frozenset[str]:
+    return _TELLING["number" if kind == "integer" else kind]
+
+
+def _has_digit(token: Token) -> bool:
+    return not token.senses and any(map(str.isdigit, token.text))
+
+
+def _is_other(token: Token, kind: Kind) -> bool:
+    """Whether a word beside a day is a time, which is no second day."""
+    return kind == "date" and bool({"time", "dotted_time"} & token.senses.keys()) and "date" not in token.senses
+
+
+def _spans(length: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a text, the longest first."""
+    for size in range(length - 1, 0, -1):
+        for start in range(length - size + 1):
+            yield start, start + size
+
+
+def _plain(readings: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(date(each.year, each.month, each.day) if isinstance(each, InDoubt) else each for each in readings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The readings of tokens, and whether the only one may be taken unasked."""
+
+    readings: tuple[Any, ...]
+    is_sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How tokens are read: as which kind, in which language."""
+
+    kind: Kind
+    lexicon: Lexicon
+    context: ReadingContext
+    name: str
+
+    def readings(self, tokens: Sequence[Token]) -> _Found:
+        """Return what these tokens as a whole may say."""
+        beside = _BESIDE[self.kind]
+        if all(is_beside(each, beside) and not _counts(each) for each in tokens):
+            return _Found(())
+        read: dict[str, Callable[[Sequence[Token]], _Found]] = {
+            "number": self._number,
+            "integer": self._number,
+            "date": self._days,
+            "time": self._times,
+            "datetime": self._moments,
+            "duration": self._durations,
+        }
+        return read[self.kind](tokens)
+
+    def _number(self, tokens: Sequence[Token]) -> _Found:
+        amount = read_amount(tokens, ())
+        readings = amount.readings
+        if self.kind == "integer":
+            readings = tuple(each for each in readings if each == each.to_integral_value())
+        if not readings:
+            return _Found(())
+        unit = amount.unit
+        own = _units_of(self.name, self.lexicon.language)
+        if len(amount.written) == 1 and amount.written.isalpha() and unit not in own | _FREE and unit in _DOUBTFUL:
+            return _Found(())
+        is_sure = unit in _FREE or unit in own or (unit.isupper() and _takes_money(self.name, own))
+        return _Found(tuple(map(_number_value, readings)), is_sure)
+
+    def _days(self, tokens: Sequence[Token]) -> _Found:
+        days = read_days(tokens, ("beside_day",), self.context.today)
+        return _Found(days, not any(isinstance(each, InDoubt) for each in days))
+
+    def _times(self, tokens: Sequence[Token]) -> _Found:
+        if not _is_clock(tokens):
+            return _Found(())
+        return _Found(read_times(tokens, ("beside_time",), half_days=self.lexicon.half_days))
+
+    def _durations(self, tokens: Sequence[Token]) -> _Found:
+        return _Found(read_duration(tokens, ("and",), bare_units=self.lexicon.language == "ru"))
+
+    def _moments(self, tokens: Sequence[Token]) -> _Found:
+        for place in range(1, len(tokens)):
+            for first, second in ((tokens[:place], tokens[place:]), (tokens[place:], tokens[:place])):
+                days, times = self._days(first), self._times(second)
+                if days.readings and times.readings:
+                    moments = [_moment(day, at, self.context.zone) for day in days.readings for at in times.readings]
+                    return _Found(tuple(each for each in moments if each is not None), days.is_sure)
+        return _Found(())
+
+
+def _counts(token: Token) -> bool:
+    """Whether a word that may say nothing may be part of a value as well."""
+    parts = {"number", "one", "unit", "magnitude", "weekday", "month", "day", "hour_named", "minutes", "week", "clock"}
+    return not parts.isdisjoint(token.senses)
+
+
+def _is_clock(tokens: Sequence[Token]) -> bool:
+    """Whether tokens write a time: a number alone is none, without an "at" or a part of the day."""
+    return not (len(tokens) == 1 and {"number", "one"} & tokens[0].senses.keys() and not _is_time(tokens[0]))
+
+
+def _is_time(token: Token) -> bool:
+    return bool({"time", "dotted_time", "hour_named"} & token.senses.keys())
+
+
+def _moment(day: date, at: time, zone: tzinfo | None) -> datetime | None:
+    """Return a day with a time in a zone, or None if its clocks skip that time."""
+    moment = datetime.combine(day, at, tzinfo=zone)
+    if zone is None:
+        return moment
+    back = moment.astimezone(UTC).astimezone(zone)
+    return moment if back.replace(tzinfo=None) == moment.replace(tzinfo=None) else None
+
+
+def _number_value(number: Decimal) -> int | float:
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+@cache
+def _words_of(name: str) -> frozenset[str]:
+    return frozenset(fold_words(each) for each in name_words(name))
+
+
+@cache
+def _units_of(name: str, language: str) -> frozenset[str]:
+    """Return the units that the name of an input tells."""
+    found: set[str] = set()
+    for each in (lexicon_of("en"), lexicon_of(language)):
+        for word in name_words(name):
+            unit = each.senses.get((fold_words(word),), {}).get("unit")
+            if isinstance(unit, str):
+                found.add(unit)
+    return frozenset(found)
+
+
+def _takes_money(name: str, own: Collection[str]) -> bool:
+    """Whether an input takes an amount in any currency."""
+    has_own = any(each.isupper() or each == "cent" for each in own)
+    return not has_own and not _MONEY.isdisjoint(_words_of(name))
+
+
+def _iso_duration(text: str) -> timedelta | None:
+    found = _ISO_DURATION.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        return None
+    weeks, days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _flag(text: str) -> Expression:
+    """Read a yes or a no, whole."""
+    folded = fold_words(text).strip(" .!")
+    if folded in {"true", "false"}:
+        return Expression(value=folded == "true")
+    if " ".join(WORD.findall(folded)) in plain_noes():
+        return Expression(value=False)
+    consent = read_consent(text)
+    if consent.rest or consent.answer not in {"yes", "no"}:
+        return Expression(rest=text)
+    if consent.answer == "no" and not is_refusal(folded):
+        return Expression(rest=text)
+    return Expression(value=consent.answer == "yes")
+
+
+@lru_cache(maxsize=256)
+def find_values(text: str, kind: Kind, context: ReadingContext) -> frozenset[Any]:
+    """Return the values of a kind, as JSON has them, that stand anywhere in a text and have one reading there."""
+    lexicon = lexicon_of(context.language)
+    tokens = tokens_of(text[:_LONGEST_SEARCHED], lexicon, most=_MOST_SEARCHED)
+    # "Two and a half" says no whole number, so all numbers are looked for.
+    kind = "number" if kind == "integer" else kind
+    reading = _Reading(kind, lexicon, context, "")
+    found: set[Any] = set()
+    start, is_behind = 0, False
+    while start < len(tokens):
+        length, values = _longest_at(reading, tokens, start)
+        following = {each for token in tokens[start + length : start + length + 1] for each in token.senses}
+        # Two numbers side by side are parts of one that is not understood.
+        is_part = kind == "number" and length > 0 and (is_behind or "number" in following)
+        if len(values) == 1 and not is_part:
+            found.add(json_form(values[0]))
+        is_behind = length > 0
+        start += max(length, 1)
+    return frozenset(found)
+
+
+def _longest_at(reading: "_Reading", tokens: Sequence[Token], start: int) -> tuple[int, tuple[Any, ...]]:
+    """Return how many tokens from here are a value, at most `_LONGEST_VALUE`, and its readings."""
+    if not tokens[start].senses:
+        return 0, ()
+    for end in range(min(start + _LONGEST_VALUE, len(tokens)), start, -1):
+        found = reading.readings(tokens[start:end])
+        if found.readings:
+            return end - start, found.readings
+    return 0, ()
+
+
+def has_denial(text: str, context: ReadingContext) -> bool:
+    """Whether a word of a text denies or excepts something, in English or the language of the conversation."""
+    languages = dict.fromkeys(("en", context.language if context.language in LANGUAGES else "en"))
+    return any("denies" in each.senses for language in languages for each in _tokens(text[:_LONGEST], language, ""))
+
+
+def says_nothing(word: str, context: ReadingContext) -> bool:
+    """Whether a word adds nothing to a value beside it, in English or the language of the conversation."""
+    beside = {"beside", "beside_day", "beside_time", "one", "article"}
+    for language in dict.fromkeys(("en", context.language if context.language in LANGUAGES else "en")):
+        if beside & lexicon_of(language).senses.get((fold_words(word),), {}).keys():
+            return True
+    return False
+
+
+def kind_of(type_: str, schema: Mapping[str, Any]) -> Kind | None:
+    """Return the kind of values that a JSON Schema takes; None if they are not read by their words."""
+    if "enum" in schema or "const" in schema:
+        return None
+    if type_ in _TYPES:
+        return _TYPES[type_]
+    return _FORMATS.get(str(schema.get("format"))) if type_ == "string" else None
+
+
+_TYPES: Final[Mapping[str, Kind]] = {"integer": "integer", "number": "number", "boolean": "boolean"}
+_FORMATS: Final[Mapping[str, Kind]] = {"date": "date", "time": "time", "date-time": "datetime", "duration": "duration"}
+
+
+def json_form(value: object) -> Any:
+    """Return a value as JSON has it: days and times as ISO 8601 writes them."""
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if not isinstance(value, timedelta):
+        return value
+    seconds = value.total_seconds()
+    days, rest = divmod(abs(seconds), 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, rest = divmod(rest, 60)
+    clock = "".join(f"{amount:g}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if amount)
+    text = (f"{days:g}D" if days else "") + (f"T{clock}" if clock else "")
+    return f"{'-' if seconds < 0 else ''}P{text or 'T0S'}"

@@ -1,0 +1,189 @@
+"""Times of the day out of tokens: on a clock of 24 hours, or of 12 hours with the part of the day."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import time
+from decimal import Decimal
+from typing import Any, Final
+
+from jazz_select.agent.reading.expressions.matching import Pattern, assign, is_beside
+from jazz_select.agent.reading.expressions.tokens import Token
+
+Times = tuple[time, ...]
+_HALF_A_DAY: Final = 12
+_HOURS: Final = 24
+_QUARTER, _HALF = 15, 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Dial:
+    """An hour and a minute as they are said.
+
+    Attributes:
+        hour: From 0 to 24.
+        minute: The minutes added to it; negative for "to three".
+        second: The seconds.
+        is_exact: Whether the hours are counted from 0 to 24.
+    """
+
+    hour: int
+    minute: int = 0
+    second: int = 0
+    is_exact: bool = False
+
+
+def read_times(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) -> Times:
+    """Return the times of the day that tokens may mean; () if they mean none.
+
+    An hour from 1 to 12 means both halves of the day, unless a part of the day is said, or it is written as on a clock
+    of 24 hours.
+
+    Args:
+        tokens: The whole text.
+        beside: The senses of tokens that say nothing.
+        half_days: Whether people write the hours of a clock from 1 to 12.
+    """
+    for part, rest in _with_part(tokens, beside):
+        dial = _dial(rest, beside, half_days=half_days)
+        if dial is not None and (times := _times(dial, part)):
+            return times
+    return ()
+
+
+def _with_part(tokens: Sequence[Token], beside: Collection[str]) -> list[tuple[str, Sequence[Token]]]:
+    """Return the tokens without the part of the day at one of their edges, and as they are."""
+    found: list[tuple[str, Sequence[Token]]] = []
+    kept = [each for each in tokens if not (is_beside(each, beside) and "part" not in each.senses)]
+    if kept and "part" in kept[-1].senses:
+        place = max(index for index, each in enumerate(tokens) if each is kept[-1])
+        found.append((kept[-1].senses["part"], [*tokens[:place], *tokens[place + 1 :]]))
+    if kept and "part" in kept[0].senses:
+        place = min(index for index, each in enumerate(tokens) if each is kept[0])
+        found.append((kept[0].senses["part"], [*tokens[:place], *tokens[place + 1 :]]))
+    return [*found, ("", tokens)]
+
+
+_PATTERNS: Final[tuple[Pattern, ...]] = (
+    ("time",),
+    ("time", "clock"),
+    ("dotted_time", "clock"),
+    ("dotted_time",),
+    ("hour_named",),
+    ("number", "clock"),
+    ("number", "clock", "number"),
+    ("number", "clock", "number", "unit"),
+    ("number",),
+    ("one",),
+    ("number", "number"),
+    ("half_past", "number"),
+    ("half_past", "number", "clock"),
+    ("half_to", "number"),
+    ("half_to", "ordinal"),
+    ("number", "and_half"),
+    ("number", "clock", "and_half"),
+    ("number", "and_quarter"),
+    ("number", "clock", "and_quarter"),
+    ("number", "less_quarter"),
+    ("number", "clock", "less_quarter"),
+    ("less_quarter", "number"),
+    ("quarter", "past", "number"),
+    ("one", "quarter", "past", "number"),
+    ("quarter", "to", "number"),
+    ("one", "quarter", "to", "number"),
+    ("quarter", "ordinal"),
+    ("number", "past", "number"),
+    ("number", "to", "number"),
+    ("number", "minus", "number"),
+    ("number", "clock", "minus", "number"),
+)
+_HOUR_FIRST: Final = frozenset({"es", "it", "fr"})
+
+
+def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) -> _Dial | None:
+    known = {sense for each in tokens for sense in each.senses}
+    for pattern in _PATTERNS:
+        if len(pattern) > len(tokens) or not known.issuperset(pattern):
+            continue
+        values = assign(pattern, tokens, beside)
+        if values is None:
+            continue
+        dial = _read(pattern, values)
+        if dial is not None:
+            in_figures = next((each.in_figures for each in tokens if {"number", "time"} & each.senses.keys()), False)
+            is_plain = {"half_past", "half_to", "past", "to", "and_half", "and_quarter", "less_quarter", "quarter"}
+            written = in_figures and not half_days and is_plain.isdisjoint(pattern)
+            leads = any(each.text.startswith("0") for each in tokens if "time" in each.senses)
+            return replace(dial, is_exact=dial.is_exact or written or leads)
+    return None
+
+
+def _read(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa: C901, PLR0911 - a table of forms
+    numbers = [_small(value) for sense, value in zip(pattern, values, strict=True) if sense in {"number", "one"}]
+    if any(each is None for each in numbers):
+        return None
+    hours = [each for each in numbers if each is not None]
+    signs = set(pattern)
+    if "time" in signs or "dotted_time" in signs:
+        clock: time = values[0]
+        return _Dial(clock.hour, clock.minute, clock.second)
+    if "hour_named" in signs:
+        return _Dial(values[0], is_exact=True)
+    if "ordinal" in signs:
+        return _Dial(values[-1] - 1, _HALF if "half_to" in signs else _QUARTER)
+    if "quarter" in signs:
+        return _Dial(hours[-1], _QUARTER if "past" in signs else -_QUARTER)
+    if "half_past" in signs or "half_to" in signs:
+        return _Dial(hours[0], _HALF if "half_past" in signs else -_HALF)
+    for sense, minute in (("and_half", _HALF), ("and_quarter", _QUARTER), ("less_quarter", -_QUARTER)):
+        if sense in signs:
+            return _Dial(hours[0], minute)
+    if "to" in signs:
+        return _Dial(hours[1], -hours[0])
+    if "minus" in signs:
+        return _Dial(hours[0], -hours[1])
+    if "past" in signs:
+        return _Dial(hours[1], hours[0])
+    return _Dial(hours[0], hours[1] if len(hours) > 1 else 0)
+
+
+def _small(value: object) -> int | None:
+    """Return a whole number below 60, or None."""
+    number = value[0] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType] - readings
+    if not isinstance(number, Decimal) or number != number.to_integral_value() or not 0 <= number < 60:  # noqa: PLR2004
+        return None
+    return int(number)
+
+
+def _times(dial: _Dial, part: str) -> Times:
+    total = dial.hour * 60 + dial.minute
+    if not 0 <= dial.hour <= _HOURS or total < 0 or (dial.hour == _HOURS and dial.minute):
+        return ()
+    hour, minute = divmod(total, 60)
+    if part:
+        own = _hour_in(part, hour, dial.hour)
+        return () if own is None else (time(own % _HOURS, minute, dial.second),)
+    is_sure = dial.is_exact or hour == 0 or hour > _HALF_A_DAY
+    if is_sure:
+        return (time(hour % _HOURS, minute, dial.second),)
+    hour %= _HALF_A_DAY
+    return (time(hour, minute, dial.second), time(hour + _HALF_A_DAY, minute, dial.second))
+
+
+def _hour_in(part: str, hour: int, said: int) -> int | None:  # noqa: PLR0911 - the parts of a day
+    """Return the hour from 0 to 23 that is meant by an hour in a part of the day, or None if there is none."""
+    is_half = hour <= _HALF_A_DAY
+    if part in {"am", "pm"}:
+        if not 0 < said <= _HALF_A_DAY:
+            return None
+        return hour % _HALF_A_DAY + (_HALF_A_DAY if part == "pm" else 0)
+    if part == "morning":
+        return hour if hour < _HALF_A_DAY else None
+    if part == "afternoon":
+        return hour % _HALF_A_DAY + _HALF_A_DAY if is_half else hour
+    if part == "evening":
+        if hour == _HALF_A_DAY:
+            return None
+        return hour + _HALF_A_DAY if is_half else hour
+    if hour == _HALF_A_DAY:
+        return 0
+    return hour + _HALF_A_DAY if 6 <= hour < _HALF_A_DAY else hour  # noqa: PLR2004 - from six on it is the evening
