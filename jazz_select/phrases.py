@@ -51,7 +51,13 @@ FIGURE: Final = re.compile(rf"[^,{_APART}]*[\d@](?:[^{_APART}]*[^,.;:!?{_APART}]
 TOKEN: Final = re.compile(f"{FIGURE.pattern}|{WORD.pattern}")
 UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
 """A character of a script without spaces, or a picture."""
-_SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
+_ANSWERING: Final = ("yes", "no", "stops", "waits", "courtesy")
+_HIRAGANA: Final = re.compile("[\u3041-\u309f]")
+_LEAST_HIRAGANA: Final = 4
+"""The letters between words by which a Japanese sentence is told from a name."""
+_LEAST_WORDS, _LEAST_TELLING = 3, 2
+"""The least words of a sentence, and those of them that tell its language."""
+_SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff\u4e00-\u9fff]"), "ru": re.compile("[\u0400-\u04ff]")}
 
 
 @cache
@@ -105,16 +111,55 @@ def _words_by_language() -> Mapping[str, frozenset[str]]:
 def language_of(message: str) -> str:
     """Return the language of a message, such as "de", if the table has it; empty if its words do not tell.
 
-    A script used by one language of the table tells it at once.
+    A script used by one language of the table tells it at once, if most of the letters are of it.
     """
-    text = folded(message[:LONGEST_READ])
-    for language, letters in _SCRIPTS.items():
-        if letters.search(text):
-            return language
-    said = WORD.findall(text)
-    counts = {language: sum(word in words for word in said) for language, words in _words_by_language().items()}
+    counts = _telling_words(folded(message[:LONGEST_READ]))
     first, second = sorted(counts.values(), reverse=True)[:2]
     return max(counts, key=counts.__getitem__) if first > second else ""
+
+
+def sentence_language(message: str) -> str | None:
+    """Return the language of a sentence, or of a whole phrase of the table such as "cancel"; None for anything else.
+
+    A sentence has at least three words, two of which tell its language. So a name or an address is none.
+    """
+    text = folded(message[:LONGEST_READ])
+    language = language_of(message)
+    if not language:
+        return None
+    words = WORD.findall(text)
+    if all(word in _answering_words(language) for word in words) and not any(map(str.isdecimal, text)):
+        return language
+    if language == "ja":
+        return language if len(_HIRAGANA.findall(text)) >= _LEAST_HIRAGANA else None
+    own = sum(word in _own_words(language) for word in words)
+    return language if len(words) >= _LEAST_WORDS and own >= _LEAST_TELLING else None
+
+
+def _telling_words(text: str) -> Mapping[str, int]:
+    """Return how many words of a folded text tell each language."""
+    words = WORD.findall(text)
+    counts = {language: sum(word in own for word in words) for language, own in _words_by_language().items()}
+    letters = sum(map(str.isalpha, text))
+    for language, script in _SCRIPTS.items():
+        in_script = len(script.findall(text))
+        if in_script * 2 > letters:
+            counts[language] += len(words) + 1
+    return counts
+
+
+@cache
+def _answering_words(language: str) -> frozenset[str]:
+    """Return the words of phrases that agree, refuse, thank or ask to wait, which are no values."""
+    return frozenset(word for kind in _ANSWERING for each in phrases_in(language, kind) for word in WORD.findall(each))
+
+
+@cache
+def _own_words(language: str) -> frozenset[str]:
+    """Return all words of a language in the table, those of other languages too."""
+    kinds = _languages().get(language, {})
+    listed = (phrase for kind, each in kinds.items() if kind not in _OF_ALL_LANGUAGES for phrase in each)
+    return frozenset(word for phrase in listed for word in WORD.findall(folded(phrase)))
 
 
 def plain(message: str) -> str:

@@ -10,7 +10,7 @@ from string import Formatter
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.phrases import language_of
+from jazz_select.phrases import language_of, sentence_language
 from jazz_select.text import did_you_mean, template_fields
 from jazz_select.threads import set_in
 
@@ -56,9 +56,38 @@ class Texts:
                 raise ConfigError(f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}")
             self._tables[name] = {**self._tables.get(name, {}), **own}
 
-    def spoken(self, messages: Iterable[str]) -> Mapping[str, str]:
-        """Return the sentences in the language of the latest message that shows one, else in English."""
-        return self._tables[next((found for each in messages if (found := language_of(each)) in self._tables), ENGLISH)]
+    def spoken(self, messages: Iterable[str]) -> "Sentences":
+        """Return the sentences in the language of a conversation, its latest message first; else in English."""
+        found = conversation_language(messages)
+        language = found if found in self._tables else ENGLISH
+        return Sentences(self._tables[language], language)
+
+
+class Sentences(dict[str, str]):
+    """The sentences of one language, by key.
+
+    Attributes:
+        language: Its code.
+    """
+
+    def __init__(self, sentences: Mapping[str, str], language: str) -> None:
+        """Take the sentences of a language."""
+        super().__init__(sentences)
+        self.language = language
+
+
+def conversation_language(messages: Iterable[str]) -> str:
+    """Return the language of a conversation by its user's messages, the latest first; empty if they tell none.
+
+    The language is that of the latest sentence. A value tells none: "Los Angeles" in an English conversation leaves it
+    English. Only the first message, which answers nothing, tells its language by a single word.
+    """
+    first = ""
+    for each in messages:
+        if (found := sentence_language(each)) is not None:
+            return found
+        first = each
+    return language_of(first) if first else ""
 
 
 _now: ContextVar[_Table | None] = ContextVar("jazz_select_texts", default=None)
@@ -67,6 +96,12 @@ _now: ContextVar[_Table | None] = ContextVar("jazz_select_texts", default=None)
 def speaking(sentences: _Table) -> AbstractContextManager[None]:
     """Use these sentences, by key, in the block."""
     return set_in(_now, sentences)
+
+
+def current_language() -> str:
+    """Return the language of the current turn; outside of a turn, English."""
+    sentences = _now.get()
+    return sentences.language if isinstance(sentences, Sentences) else ENGLISH
 
 
 def say(key: str, /, **values: object) -> str:

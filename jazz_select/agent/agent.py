@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from itertools import chain
 from typing import Any, Final, Literal, Self, cast
 
@@ -27,6 +28,7 @@ from jazz_select.agent.handover import Handover
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.part_checks import check_agent_parts, checked_facts, resolve_facts
 from jazz_select.agent.reading.message_reader import MessageReader
+from jazz_select.agent.reading.reading_context import TODAY, check_now
 from jazz_select.agent.reading.selection_reader import SelectionReader
 from jazz_select.agent.reading.value_checks import unusable_checks
 from jazz_select.agent.run import ActionRunner, with_reading
@@ -111,7 +113,9 @@ class Agent:
                 with a method `decide`.
             facts: Facts that hold in every conversation, shown to models, such as
                 `{"today": lambda: date.today().isoformat(), "company": "Fjord", "support": "help@fjord.example"}`.
-                A function is called in each turn. Users are referred to `support` if a flow cannot be done.
+                A function is called in each turn. Users are referred to `support` if a flow cannot be done. By the
+                fact `today`, a date with its year, "tomorrow" and "Friday" are read; without it users are asked which
+                day they mean. The fact `time_zone` names the zone of a day with a time.
             prompt: The system text, the tools where no flow fits, append-only prompts, and the schema of answers.
             calls: How models call tools: limits of a chain, hooks, timeouts, and the threshold of a decision model.
             approval: Which calls the user has to confirm: those of "destructive" tools, "always" or "never"; or an
@@ -274,6 +278,7 @@ class Agent:
         conversation_id: str = "",
         timeout_s: float | Literal["agent"] | None = "agent",
         on_event: OnEvent | None = None,
+        now: datetime | None = None,
     ) -> TurnResult:
         """Answer one message.
 
@@ -290,6 +295,8 @@ class Agent:
             conversation_id: A unique id for a new conversation; by default a random one. The conversation keeps it.
             timeout_s: The longest that this turn may take; None for no limit. By default the agent's own limit.
             on_event: Called with each event of `stream`.
+            now: The time for this user, with their time zone. "Tomorrow" and "Friday" count from its day, and a day
+                with a time is in its zone. The fact `today` then holds its date, unless it is given.
 
         Returns:
             The text to say and the conversation to pass next. Failures and timeouts are data in it.
@@ -306,9 +313,12 @@ class Agent:
         whole = Deadline.after(timeout_s)
         with time_budget(timeout_s):
             wanted = self._schema if schema is None else await _prepared(schema)
+        check_now(now)
         conversation = Conversation.of(history).named(conversation_id)
         said = normalized_message(message)
         holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
+        if now is not None:
+            holds = {TODAY: now.date().isoformat(), **holds}
         request = TurnRequest(
             message=said,
             conversation=conversation,
@@ -316,6 +326,7 @@ class Agent:
             schema=wanted,
             key=conversation.next_turn(self.selector.agent_id, said),
             ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
+            now=now,
         )
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (

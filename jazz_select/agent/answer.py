@@ -11,6 +11,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.reading.expressions.showing import in_full
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import listener, result_of
@@ -24,7 +25,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line
-from jazz_select.texts import say
+from jazz_select.texts import current_language, say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 from jazz_select.words import by_spelling, folded_name
@@ -118,8 +119,17 @@ def question_for(
     choices: Mapping[str, Sequence[Any]] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the question for a flow's missing inputs, after what was wrong with the values given."""
-    meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
+    """Return the question for a flow's missing inputs, after what was wrong with the values given.
+
+    An input whose value was refused is asked for alone. Days that may be meant are shown in full.
+    """
+    refused = [name for name in asks if name in (wrong or {})]
+    asks = refused or asks
+    language = current_language()
+    meant = {
+        name: f" {say('or')} ".join(in_full(value, language) for value in values)
+        for name, values in (choices or {}).items()
+    }
     declared = flow.all_inputs() if flow is not None else {}
     problems = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
     one = flow is not None and flow.asks_one

@@ -126,8 +126,11 @@ class KnownFlows:
         found: dict[str, Wanted] = {}
         if flow is not None and not flow.manual and (waiting is None or not waiting.is_final):
             declared = flow.all_inputs()
-            taken = _unset(self._readable_chain(flow), context)
-            found = {each: refined(taken.get(each), declared.get(each)) for each in dict.fromkeys((*declared, *taken))}
+            chained = _unset(self._readable_chain(flow), context)
+            # The types of declared inputs are those of all the flow's tools, from the first message on.
+            taken = {**wanted_of(self._readable_tools(flow), [*declared]), **chained}
+            names = dict.fromkeys((*declared, *chained))
+            found = {each: refined(taken.get(each), declared.get(each)) for each in names}
         fixed = set(map(folded_name, context))
         fixed |= declared_inputs(self._readable_chain(flow)) if flow is not None else frozenset()
         for each in flow.calls if flow is not None else ():
@@ -145,6 +148,13 @@ class KnownFlows:
         alike = set(map(folded_name, context)) | declared_inputs(self._readable_chain(flow))
         declared = any(folded_name(name) not in alike for name in flow.all_inputs())
         return declared or bool(_unset(self._readable_chain(flow), context, optional=optional))
+
+    def _readable_tools(self, flow: BaseFlow) -> list[Tool]:
+        """Return the tools of a flow; none if one of its parts is gone."""
+        try:
+            return self.tools_of(flow)
+        except FlowError:
+            return []
 
     def _readable_chain(self, flow: BaseFlow) -> list[Tool]:
         """Return the tools of a flow's chains; none if a chain cannot be read."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict
@@ -321,6 +322,7 @@ class TurnRequest:
         key: Identifies the turn, also when it is retried elsewhere.
         facts: Facts for models, of the agent and of this conversation.
         ledger: What models were shown so far, with append-only prompts; else None.
+        now: The time for the user, with their time zone.
     """
 
     message: str
@@ -330,6 +332,7 @@ class TurnRequest:
     key: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     ledger: Ledger | None = None
+    now: datetime | None = None
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
         """Apply the updates of guards. Withhold the message if a guard failed that might have had to redact it."""

@@ -452,6 +452,7 @@ def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
 
 
 READS_DATA = {
+    "agent/reading/expressions/lexicon.py": "a table of our own",
     "data_files.py": "the one reader of users' files",
     "errors.py": "the installer's note of where this package came from",
     "evaluation/changes/route_book.py": "what it wrote itself",

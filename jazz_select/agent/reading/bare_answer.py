@@ -3,25 +3,22 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from functools import cache
 from typing import Any, Final, cast
 
 from jazz_select.agent.conversation import PendingCall
-from jazz_select.agent.reading.grounding import (
-    EDGES,
-    Wanted,
-    dates,
-    decimals,
-    fits,
-    is_choice,
-    normalized,
-    number_in_words,
-    numbers,
-    same,
+from jazz_select.agent.reading.expressions.reader import (
+    Expression,
+    ReadingContext,
+    has_denial,
+    json_form,
+    kind_of,
+    read_expression,
+    says_nothing,
 )
+from jazz_select.agent.reading.grounding import EDGES, Wanted, dates, fits, is_choice, normalized, same
 from jazz_select.chat.decisions import Decided, Decider
-from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, read_consent
+from jazz_select.consent import NEITHER, Consent, asks_to_wait, is_courtesy, is_every, read_consent
 from jazz_select.phrases import QUESTION_MARKS, SENTENCES, UNPARTED, phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
@@ -30,7 +27,6 @@ from jazz_select.text import beginning, cut, in_one_line, in_words, nfkc, word_l
 from jazz_select.words import words as name_words
 
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
-_NUMERIC: Final = frozenset({"integer", "number"})
 _LEADING: Final = word_list("is its that's here here's hier use so ist lautet es è")
 """Words that introduce a value, beside those of the table of phrases."""
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
@@ -42,8 +38,6 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 _LONGEST_ANSWER: Final = 100
 _LONGEST_PLAIN: Final = 60
 _MOST_PLAIN: Final = 3
-_MOST_COUNTED: Final = 6
-"""The most words of an answer from which a number is read."""
 _BETWEEN: Final = re.compile(r"[,;、\n]")
 _MOST_LISTED: Final = 6
 _SHORTEST_IDENTIFIER: Final = 3
@@ -65,24 +59,72 @@ _SHAPED: Final = word_list(
     """
 )
 """Words in the names of inputs whose values have a format, so that a plain word is not one."""
+_HANDLE: Final = re.compile(r"@[\w.-]{2,40}")
+"""A name by which a service knows somebody: @max."""
 _SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
 """A number with blanks or punctuation, such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
+_DAY_OR_TIME: Final = ("date", "time", "datetime", "duration")
+_UNKNOWN: Final = ReadingContext()
+"""The context of an answer of which nothing is known."""
 
 
-def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
+def bare_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
     """Return the input that a message consisting of a single value answers.
 
-    A number is read in digits or words, with or without words of the input's name ("7 days" for `days`). An enum takes
-    an allowed value, a date an unambiguous date, a text a word with a digit or an @. A yes or a no answers a boolean
-    that was asked for alone. The message answers the first input if it fits that one, else the only one that it fits.
+    A number, a day, a time and a duration are read as people write them, if every word is accounted for
+    (`read_expression`). An enum takes an allowed value, a text a word with a digit or an @. A yes or a no answers a
+    boolean that was asked for alone. The message answers the first input if it fits that one, else the only one that it
+    fits.
     """
+    fitting = fitting_inputs(wanted, message, context)
+    if not fitting:
+        return {}
+    first = next(iter(wanted))
+    return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+
+
+def fitting_inputs(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
+    """Return the value of each input that a message consisting of a single value may answer."""
     text = message.strip().strip(EDGES).strip()
     if not wanted or not text or len(text) > _LONGEST_ANSWER:
         return {}
-    fitting = {name: value for name, want in wanted.items() for value in _read(name, want, text, len(wanted) == 1)[:1]}
-    first = next(iter(wanted))
-    return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+    alone = len(wanted) == 1
+    read = {name: _read(name, want, message.strip(), context, alone=alone) for name, want in wanted.items()}
+    return {name: values[0] for name, values in read.items() if values}
+
+
+def understood_answer(
+    wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN, *, whole: bool
+) -> dict[str, tuple[Any, ...]]:
+    """Return what was understood of an answer that gives no value, for the input that was asked for first.
+
+    These are the readings of an ambiguous answer ("next Friday"), or the value beside words that are not accounted for
+    ("about 50").
+
+    Args:
+        wanted: The inputs, in the order of asking.
+        message: The answer.
+        context: What it is read by.
+        whole: Whether all of its words must be accounted for.
+    """
+    name = next(iter(wanted), "")
+    if not name:
+        return {}
+    want = wanted[name]
+    example = want.declared.example if want.declared is not None else ""
+    if not whole and identifiers(example) and not has_denial(message, context):
+        named = tuple(dict.fromkeys(identifiers(message)))
+        return {name: named} if len(named) == 1 and fits(name, named[0], want) else {}
+    for each in alternatives(want.part, want.root):
+        read = _expression(name, message, each.type, each.schema, context)
+        if read is None or not read.understood or (whole and read.rest):
+            continue
+        forms = [json_form(value) for value in read.understood]
+        readings = tuple(form for form in forms if fits(name, form, want))
+        if readings:
+            return {name: readings}
+    return {}
 
 
 def several_answers(
@@ -114,21 +156,35 @@ def several_answers(
     return found
 
 
-def is_value(message: str) -> bool:
-    """Whether a message is a single value: a number, a date, an address, or a word with a digit."""
-    return bool(bare_answer(_ANY_VALUE, message)) or _SPACED_NUMBER.fullmatch(message.strip()) is not None
+def is_value(message: str, context: ReadingContext = _UNKNOWN) -> bool:
+    """Whether a message is a single value: a number, a day, a time, an address, or a word with a digit."""
+    if bare_answer(_ANY_VALUE, message, context) or _SPACED_NUMBER.fullmatch(message.strip()) is not None:
+        return True
+    return any(read_expression(message, kind, context).value is not None for kind in _DAY_OR_TIME)
 
 
-def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
-    return [
-        value
-        for each in alternatives(want.part, want.root)
-        for value in _readings(_without_its_name(text, name, each.type), each.type, each.schema, alone=alone)
-        if fits(name, value, want)
-    ]
+def _read(name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool) -> list[object]:
+    found: list[object] = []
+    for each in alternatives(want.part, want.root):
+        expression = _expression(name, text, each.type, each.schema, context)
+        if expression is None:
+            found += _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
+        elif expression.value is not None and (alone or each.type != "boolean" or _is_spelt_flag(text)):
+            found.append(json_form(expression.value))
+    return [value for value in found if fits(name, value, want)]
 
 
-def _without_its_name(text: str, name: str, kind: str) -> str:
+def _is_spelt_flag(text: str) -> bool:
+    return normalized(text) in {"true", "false"}
+
+
+def _expression(name: str, text: str, type_: str, schema: Schema, context: ReadingContext) -> Expression | None:
+    """Return what an answer says as a value of a type that is read by its words; None if the type is none of them."""
+    kind = kind_of(type_, schema)
+    return None if kind is None else read_expression(text, kind, context, name)
+
+
+def _without_its_name(text: str, name: str) -> str:
     """Remove words that introduce the value or name the input: "my mail is a@b.org" becomes "a@b.org"."""
     own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
     said, table = text.split(), phrases()
@@ -136,23 +192,23 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
     leading = (courtesies | table["yes"] | table["chooses"] | _LEADING | own) - table["adds"]
     while len(said) > 1 and said[0].strip(EDGES).casefold() in leading:
         said.pop(0)
-    while len(said) > 1 and said[-1].strip(EDGES).casefold() in (courtesies | own if kind in _NUMERIC else courtesies):
+    while len(said) > 1 and said[-1].strip(EDGES).casefold() in courtesies:
         said.pop()
-    return " ".join(said).strip(EDGES) if len(said) == 1 or kind in _NUMERIC else text
+    return " ".join(said).strip(EDGES) if len(said) == 1 else text
 
 
-def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
+def plain_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
     """Return the values in a free-text answer. The caller has ruled out that another flow is meant.
 
-    If the author wrote a question for the input, the message answers it: by its number for a numeric input, by its
-    identifier if the example is one, else as a whole. Several inputs are answered in their order, separated by commas.
-    Without such a question, one to three plain words answer a single text input, such as a name. A message that asks,
-    agrees, refuses, greets or sighs is not an answer.
+    If the author wrote a question for a text, the message answers it: by its identifier if the example is one, else as
+    a whole. Every word may be its value (May, Will, Nice); only a whole phrase that asks, agrees, refuses, greets or
+    sighs is none. Several inputs are answered in their order, separated by commas. Without such a question, one to
+    three plain words answer a single text input, such as a name, if none of them belongs to such a phrase.
     """
     parts = [each.strip() for each in _BETWEEN.split(message.strip()) if each.strip()]
     if len(wanted) > 1 and len(parts) == len(wanted):
         found = [
-            bare_answer({name: want}, part) or plain_answer({name: want}, part)
+            bare_answer({name: want}, part, context) or plain_answer({name: want}, part, context)
             for (name, want), part in zip(wanted.items(), parts, strict=True)
         ]
         return {name: value for each in found for name, value in each.items()} if all(found) else {}
@@ -160,27 +216,41 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or QUESTION_MARKS & set(message):
         return {}
     ((name, want),) = wanted.items()
-    words = normalized(text).split()
-    if read_consent(text).answer != "neither" or all(word.strip(EDGES) in _no_names() for word in words):
-        return {}
     declared = want.declared
-    own = _worded(want, text) if declared is not None and declared.question else _plain(name, want, text)
+    if declared is not None and declared.question:
+        own = _worded(name, want, text, context)
+        own = [] if own and is_no_value(text) else own
+    else:
+        words = normalized(text).split()
+        is_other = read_consent(text).answer != "neither" or all(word.strip(EDGES) in _no_names() for word in words)
+        own = [] if is_other else _plain(name, want, text)
     return {name: own[0]} if len(own) == 1 and fits(name, own[0], want) else {}
 
 
-def _worded(want: Wanted, text: str) -> list[object]:
-    """Return the answers to the author's question: numbers, identifiers, or the whole text."""
+def _worded(name: str, want: Wanted, text: str, context: ReadingContext) -> list[object]:
+    """Return the answers to the author's question for a text: identifiers, or the whole text."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     example = want.declared.example if want.declared is not None else ""
     if any("enum" in each.schema for each in kinds):
         return []
-    if kinds and all(each.type in _NUMERIC for each in kinds):
-        counted = set(numbers(text)) if len(text.split()) <= _MOST_COUNTED else set[Decimal]()
-        is_whole = all(each.type == "integer" for each in kinds)
-        return [int(each) if is_whole and each == each.to_integral_value() else float(each) for each in counted]
     if not kinds or any(each.type != "string" or _SHAPING & each.schema.keys() for each in kinds):
         return []
-    return [*dict.fromkeys(identifiers(text))] if identifiers(example) else [text]
+    if not identifiers(example):
+        return [text]
+    found: list[object] = [*dict.fromkeys(identifiers(text))]
+    return found if len(found) == 1 and not _unaccounted(name, want, text, str(found[0]), context) else []
+
+
+def _unaccounted(name: str, want: Wanted, text: str, found: str, context: ReadingContext) -> list[str]:
+    """Return the words beside an identifier that neither introduce it nor are of its input or question."""
+    table = phrases()
+    question = want.declared.question if want.declared is not None else ""
+    own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
+    own |= {*normalized(question).replace("?", " ").split()}
+    known = (own | table["courtesy"] | table["yes"] | table["chooses"] | _LEADING) - table["adds"]
+    said = (word.strip(EDGES) for word in normalized(text).split())
+    left = [word for word in said if word and word != normalized(found) and word not in known]
+    return [word for word in left if not says_nothing(word, context)]
 
 
 def _plain(name: str, want: Wanted, text: str) -> list[object]:
@@ -195,10 +265,10 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
     return [] if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words) else [text]
 
 
-def is_correction(message: str) -> bool:
+def is_correction(message: str, context: ReadingContext = _UNKNOWN) -> bool:
     """Whether a message is a "no" and one more value, and nothing else: "no, 60"."""
     first, _, rest = message.strip().partition(" ")
-    return first.strip(EDGES).casefold() in phrases()["no"] and is_value(rest)
+    return first.strip(EDGES).casefold() in phrases()["no"] and is_value(rest, context)
 
 
 def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
@@ -213,7 +283,9 @@ def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
     return (offer,) if len(set(identifiers(offer))) == 1 else ()
 
 
-def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str) -> dict[str, Any]:
+def corrections(
+    wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str, context: ReadingContext = _UNKNOWN
+) -> dict[str, Any]:
     """Return the corrections of earlier answers that rules find in a message.
 
     These are "5 days" for `days`, by the name of the input; a single identifier, if exactly one answer is an
@@ -222,12 +294,14 @@ def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], messag
     known = {name: want for name, want in wanted.items() if name in answers}
     first, _, rest = message.strip().partition(" ")
     if first.strip(EDGES).casefold() in phrases()["no"]:
-        instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest))]
+        instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest, context))]
         if len(instead) == 1:
             return {name: value for name, value in instead[0].items() if not same(value, answers[name])}
     said = set(normalized(message).split())
     named = {name: want for name, want in known.items() if said & {*name_words(name)}}
-    found = {name: value for each in named.items() for name, value in bare_answer(dict([each]), message).items()}
+    found = {
+        name: value for each in named.items() for name, value in bare_answer(dict([each]), message, context).items()
+    }
     found = found or thing_named(known, {name: str(value) for name, value in answers.items()}, message)
     return {name: value for name, value in found.items() if not same(value, answers[name])}
 
@@ -254,6 +328,35 @@ def identifiers(message: str) -> list[str]:
     return list((Counter(found) - in_dates).elements())
 
 
+def is_no_value(text: str) -> bool:
+    """Whether a text as a whole agrees, refuses, asks, greets, waits or sighs, so that it answers no question."""
+    words = normalized(text).split()
+    if len(words) == 1 and words[0].strip(EDGES) in _ALSO_NAMES:
+        return False
+    if read_consent(text).answer != "neither" or asks_to_wait(text) or is_courtesy(text):
+        return True
+    said = " ".join(word.strip(EDGES) for word in words)
+    return said in _whole_phrases() or words[0].strip(EDGES) in phrases()["denies"]
+
+
+_ALSO_NAMES: Final = word_list("nice fine will may mark grace")
+"""Words that agree or greet, and are names as well."""
+
+
+@cache
+def _whole_phrases() -> frozenset[str]:
+    kinds = ("stops", "denies", "waits", "courtesy", "unsure", "sighs", "asides")
+    return frozenset(phrase for kind in kinds for phrase in phrases()[kind]) | _SHORT_QUESTIONS
+
+
+_SHORT_QUESTIONS: Final = word_list(
+    """
+    why what how who which where when warum wieso was wie qué por quién cómo pourquoi quoi comment perché cosa come
+    почему что как なぜ 何
+    """
+)
+
+
 @cache
 def _between_listed() -> re.Pattern[str]:
     """Return the pattern of what stands between the objects of a list: marks, and words such as "and"."""
@@ -277,29 +380,16 @@ def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[obje
     said = normalized(text)
     if isinstance(allowed, list):
         return [each for each in cast("list[object]", allowed) if in_words(normalized(str(each))) == in_words(said)]
-    if kind == "boolean":
-        consent = read_consent(said)
-        if alone and not consent.rest and (consent.answer == "yes" or (consent.answer == "no" and is_refusal(said))):
-            return [consent.answer == "yes"]
-        return [said == "true"] if said in {"true", "false"} else []
-    if kind in {"integer", "number"}:
-        return _numbers(said, kind)
-    return _texts(text, said, schema.get("format")) if kind in {"string", ""} else []
+    return _texts(text, schema.get("format"), alone=alone) if kind in {"string", ""} else []
 
 
-def _numbers(said: str, kind: str) -> list[object]:
-    spelt = number_in_words(said)
-    found = {Decimal(spelt)} if spelt is not None else set(decimals(said))
-    if kind == "integer":
-        return [int(each) for each in found if each == each.to_integral_value()]
-    return [float(each) for each in found] if len(found) == 1 else []
-
-
-def _texts(text: str, said: str, form: object) -> list[object]:
-    if form == "date":
-        return [day for written, day in dates(said) if written == said]
-    is_one = len(said.split()) == 1 and bool(identifiers(text))
-    return [text] if is_one and ("@" in text or form not in {"email", "idn-email"}) else []
+def _texts(text: str, form: object, *, alone: bool) -> list[object]:
+    """Return a text that is one word with a digit or an @; an amount or a time only if asked for alone."""
+    is_one = len(text.split()) == 1
+    is_named = bool(identifiers(text)) or _HANDLE.fullmatch(text) is not None
+    if not is_one or not (is_named or (alone and _MEASURE.fullmatch(text) is not None)):
+        return []
+    return [text] if "@" in text or form not in {"email", "idn-email"} else []
 
 
 _YES, _NO, _NEITHER = "yes", "no", "neither"

@@ -8,11 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
+from jazz_select.agent.reading.expressions.lexicon import magnitude_words
+from jazz_select.agent.reading.expressions.reader import (
+    Kind,
+    ReadingContext,
+    find_values,
+    json_form,
+    kind_of,
+    read_expression,
+)
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.phrases import (
@@ -53,8 +62,7 @@ _LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 _BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])")
 _AFTER: Final = re.compile(rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})")
 _DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
-_UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
-_NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
+_UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
 _RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
 _SHORTEST_NUMBER: Final = 4
 """Number of digits from which a number is an identifier, which may be grouped in any way."""
@@ -185,12 +193,15 @@ def ground(
     wanted: Mapping[str, Wanted],
     said: Sequence[str],
     offered: Sequence[object] = (),
+    context: ReadingContext = ReadingContext(),  # noqa: B008 - it is frozen
 ) -> Grounded:
     """Return the accepted values among those that a model read.
 
     A value is accepted if the input takes it and the user said it: a text verbatim, a number or a date by its value.
     For a boolean or an enum, any valid value is accepted: people paraphrase those, and the next question shows the
     value. Values for unknown inputs are ignored.
+
+    A day or a time that a model gives for "Friday" or "2:30pm" is what these words say by the `context`.
 
     A value that the agent itself `offered` is often repeated in a question about it ("who is mallory@example.org?"), so
     for such a value only messages without a question count.
@@ -207,7 +218,7 @@ def ground(
     for name, want in wanted.items():
         if values.get(name) is None:
             continue
-        counted, why = _counted(name, values[name], want, evidence(values[name]))
+        counted, why = _counted(name, values[name], want, evidence(values[name]), context)
         if why:
             refused[name] = why
             if counted is not None and _names_one_thing(counted):
@@ -218,7 +229,9 @@ def ground(
         several = unclear.get(name)
         if name in found or not isinstance(several, list):
             continue
-        checked = [_counted(name, value, want, evidence(value)) for value in cast("list[Any]", several)[:_MOST_MEANT]]
+        checked = [
+            _counted(name, value, want, evidence(value), context) for value in cast("list[Any]", several)[:_MOST_MEANT]
+        ]
         accepted = [value for value, why in checked if not why]
         if len(accepted) > 1:
             meant[name] = tuple(accepted)
@@ -245,8 +258,15 @@ def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list
     return objects
 
 
-def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, Refusal | None]:
+def _counted(
+    name: str, value: Any, want: Wanted, said: Sequence[str], context: ReadingContext
+) -> tuple[Any, Refusal | None]:
     """Return the value in the form that the input takes, or None, and the reason of a refusal, if it is refused."""
+    kind = _kind_of(want)
+    if kind is not None:
+        form = json_form(read_expression(str(value), kind, context, name).value)
+        if form is not None and fits(name, form, want) and _says(said, form, kind, context, name):
+            return form, None
     fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
     if not fitting:
         return None, Refusal.NOT_TAKEN
@@ -254,6 +274,22 @@ def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[
         if _is_member(form, want) or was_said(form, want.part, want.root, said):
             return form, None
     return fitting[0], Refusal.NOT_SAID
+
+
+def _says(said: Sequence[str], form: object, kind: Kind, context: ReadingContext, name: str) -> bool:
+    """Whether one of these messages says a value, in its own words."""
+    if any(form in find_values(text, kind, context) for text in said):
+        return True
+    return any(json_form(read_expression(text, kind, context, name).value) == form for text in said)
+
+
+def _kind_of(want: Wanted) -> Kind | None:
+    """Return the kind of an input that takes values of one kind only, but for flags, which people paraphrase."""
+    parts = (each for each in alternatives(want.part, want.root) if each.type != "null")
+    kinds: set[Kind | None] = {kind_of(each.type, each.schema) for each in parts}
+    if len(kinds) != 1 or "boolean" in kinds:
+        return None
+    return kinds.pop()
 
 
 def _names_one_thing(value: object) -> bool:
@@ -404,10 +440,18 @@ class _Text:
         return frozenset(day for _, day in dates(self.folded))
 
 
+@cache
+def _number() -> re.Pattern[str]:
+    """Return the pattern of a number in digits, but for one that a word multiplies, which alone was not said: "50k"."""
+    words = sorted(map(re.escape, magnitude_words()), key=len, reverse=True)
+    magnitude = rf"\s?(?:{'|'.join(words)})(?!{_LETTER})"
+    return re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)(?!{magnitude})")
+
+
 def numbers(text: str) -> Iterator[Decimal]:
     """Yield the numbers in a text: in digits, with points or commas for thousands or decimals, and in words."""
     text = normalized(text)
-    for written in dict.fromkeys(found[1] for found in _NUMBER.finditer(text)):
+    for written in dict.fromkeys(found[1] for found in _number().finditer(text)):
         yield from (Decimal(written),) if written.isdecimal() else decimals(written)
     yield from map(Decimal, dict.fromkeys(each for both in _RANGE.finditer(text) for each in both.groups()))
     yield from map(Decimal, _spelt(text))

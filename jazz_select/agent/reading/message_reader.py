@@ -10,13 +10,16 @@ from jazz_select.agent.reading.bare_answer import (
     approval_heard,
     bare_answer,
     corrections,
+    fitting_inputs,
     is_correction,
     is_value,
     several_answers,
+    understood_answer,
     yes_not_taken,
 )
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
+from jazz_select.agent.reading.reading_context import reading_context
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.consent import Consent, asks_to_wait, read_consent
@@ -65,10 +68,10 @@ class MessageReader:
 
     async def _corrected(self, state: TurnState, pending: PendingCall) -> Reading | None:
         """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
-        top, message = state.agenda.top, state.request.message
-        if top is None or top.name != pending.flow or top.is_final or not is_correction(message):
+        top, message, context = state.agenda.top, state.request.message, reading_context(state.request)
+        if top is None or top.name != pending.flow or top.is_final or not is_correction(message, context):
             return None
-        answers = corrections(self.selections.inputs(state, top.name), top.answers, message)
+        answers = corrections(self.selections.inputs(state, top.name), top.answers, message, context)
         return await self._with_values(top, answers) if answers else None
 
     async def _by_rules(self, state: TurnState, picked: PickedOption) -> Reading | None:
@@ -114,13 +117,25 @@ class MessageReader:
         return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
-        """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else."""
+        """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else.
+
+        Where a value fits two inputs that were asked for, a model reads which one is meant. A value with several
+        readings is asked about.
+        """
         message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        context = reading_context(state.request)
         several = several_answers(lacking, waiting.choices, message)
         if len(several) > 1:
             return await self._several(waiting, several)
-        answers = bare_answer(lacking, message)
-        return await self._with_values(waiting, answers) if answers else None
+        fitting = fitting_inputs(lacking, message, context)
+        is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
+        if self.selections.able.reads and len(fitting) > 1 and not is_offered:
+            return None
+        answers = bare_answer(lacking, message, context)
+        if answers:
+            return await self._with_values(waiting, answers)
+        unclear = understood_answer(lacking, message, context, whole=True)
+        return Reading(said=Grounded(unclear=unclear)) if unclear else None
 
     def _for_model(self, state: TurnState, top: OpenFlow) -> Reading | None:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
@@ -129,7 +144,8 @@ class MessageReader:
             return Reading(called_off=(top.name,))
         asked = ConversationView.of(state, self.selections.titles.flow).asked
         # The model that continues the flow asked this question, so it receives the answer.
-        answers = is_value(state.request.message) or (heard.answer != "neither" and "?" in asked)
+        is_answer = is_value(state.request.message, reading_context(state.request))
+        answers = is_answer or (heard.answer != "neither" and "?" in asked)
         return (
             Reading(for_model=True, is_first=bool(heard.rest))
             if self.selections.model is not None and answers

@@ -14,6 +14,7 @@ from jazz_select.agent.reading.bare_answer import (
     flags_heard,
     plain_answer,
     thing_named,
+    understood_answer,
 )
 from jazz_select.agent.reading.grounding import (
     NOTHING_SAID,
@@ -28,6 +29,7 @@ from jazz_select.agent.reading.grounding import (
     shown_inputs,
 )
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
+from jazz_select.agent.reading.reading_context import reading_context
 from jazz_select.agent.reading.value_checks import Checked, check_inputs
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import TurnRequest, TurnState
@@ -252,12 +254,13 @@ class SelectionReader:
         view = ConversationView.of(state, self.titles.flow)
         heard = (*view.heard, *agreed_offer(view.asked, state.request.message))
         said: list[Grounded] = []
+        context = reading_context(state.request)
         for values in objects:
             # Looking for many values in a long message would block the event loop for too long.
             if sum(map(len, heard)) > _AT_ONCE:
-                found = await in_thread(ground, values, unclear, wanted, heard, offered)
+                found = await in_thread(ground, values, unclear, wanted, heard, offered, context)
             else:
-                found = ground(values, unclear, wanted, heard, offered)
+                found = ground(values, unclear, wanted, heard, offered, context)
             found = found._replace(wrong=_not_chosen(found, values, wanted, state))
             checked, more = await self.check_values(name, found)
             notes += [note for note in more if note not in notes]
@@ -283,6 +286,10 @@ class SelectionReader:
         is_plain = len(own) == 1 and self.model is None
         if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
+            if not plain and not (chosen and self._repeats(state, waiting, reading)):
+                context = reading_context(state.request)
+                unclear = understood_answer(self.lacking(state, waiting), state.request.message, context, whole=False)
+                said = said._replace(unclear=unclear)
             said, notes = await self.check_values(waiting.name, said._replace(values=plain))
             reading = replace(reading, notes=(*reading.notes, *notes))
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
@@ -311,15 +318,21 @@ class SelectionReader:
     ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
         message, lacking, found = state.request.message, self.lacking(state, waiting), reading.selection
-        corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message)
+        context = reading_context(state.request)
+        corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message, context)
         if corrected:
             return corrected
         declared = next((each.declared for each in lacking.values()), None)
         if declared is not None and declared.question:
-            is_repeated = is_named(self.titles.find(waiting.name), message)
-            is_repeated = is_repeated or _nearness(found, waiting) >= _REPEATED
-            return {} if is_repeated else plain_answer(lacking, message)
-        return {} if chosen or _names_a_flow(found, message) else plain_answer(lacking, message)
+            is_repeated = self._repeats(state, waiting, reading)
+            return {} if is_repeated else plain_answer(lacking, message, context)
+        return {} if chosen or _names_a_flow(found, message) else plain_answer(lacking, message, context)
+
+    def _repeats(self, state: TurnState, waiting: OpenFlow, reading: Reading) -> bool:
+        """Whether a message only repeats the request for a flow."""
+        if is_named(self.titles.find(waiting.name), state.request.message):
+            return True
+        return _nearness(reading.selection, waiting) >= _REPEATED
 
     async def _read_for(self, state: TurnState, reading: Reading, names: Sequence[str]) -> Reading:
         """Have a model read the inputs of these flows, if no model has read the message yet and they take any."""

@@ -1,15 +1,18 @@
-"""Check the values that users give, by the checks of their flows' authors."""
+"""Check the values that users give, by the types of the flows' tools and by the checks of their authors."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.errors import CannotDo, WrongValue
+from jazz_select.agent.known_flows import tools_named
+from jazz_select.errors import CannotDo, FlowError, ToolArgumentsError, WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tools.functions import argument_problem
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, filled, in_one_line, written
+from jazz_select.text import beginning, describe_error, filled, in_one_line, in_words, written
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
 
@@ -35,13 +38,17 @@ class Checked(NamedTuple):
 
 
 async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
-    """Run the author's checks of these values.
+    """Check these values by the types of the flow's tools, then by the author's checks.
 
     A check that fails itself refuses its value. One that raises `CannotDo` refuses the flow: its value is not wrong.
     """
     declared = flow.all_inputs() if flow is not None else {}
+    own_tools = _tools_of(flow, tools)
     checks = Checked({}, {}, {})
     for name, value in values.items():
+        if problem := await _type_problem(own_tools, name, value):
+            checks.wrong[name] = beginning(in_one_line(problem), _LONGEST)
+            continue
         own = declared.get(name)
         if own is None or own.check is None:
             checks.values[name] = value
@@ -58,6 +65,46 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
         else:
             checks.values[name] = value
     return checks
+
+
+def _tools_of(flow: BaseFlow | None, tools: Mapping[str, Tool]) -> list[Tool]:
+    """Return the connected tools of a flow; none if one of its parts is gone, which its run tells."""
+    if flow is None:
+        return []
+    try:
+        return [tools[name] for name in tools_named(flow) if name in tools]
+    except FlowError:
+        return []
+
+
+async def _type_problem(tools: Iterable[Tool], name: str, value: object) -> str:
+    """Return, for the user, why a value is none that these tools take; empty if they take it."""
+    shown = beginning(in_one_line(written(value)), _LONGEST)
+    for tool in tools:
+        if name not in fields(tool.input_schema):
+            continue
+        check = tool.argument_checks.get(name)
+        if check is not None:
+            try:
+                await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
+            except ToolArgumentsError as error:
+                why = argument_problem(error)
+                return (
+                    say("wrong_because", value=shown, input=in_words(name), why=why)
+                    if why
+                    else say("wrong_value", value=shown, input=in_words(name))
+                )
+            except Exception:  # noqa: BLE001, S112 - the call itself says what fails there
+                continue
+        elif not tool.converts and _is_invalid(tool, name, value):
+            return say("wrong_value", value=shown, input=in_words(name))
+    return ""
+
+
+def _is_invalid(tool: Tool, name: str, value: object) -> bool:
+    part, _ = fields(tool.input_schema)[name]
+    schema = {**tool.input_schema, "type": "object", "properties": {name: part}, "required": [name]}
+    return bool(invalid(schema, {name: value}))
 
 
 async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tuple[str, str]:

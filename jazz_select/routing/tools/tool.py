@@ -111,6 +111,8 @@ class Tool:
         context_inputs: All inputs that the context fills; None if there are none. Set by itself, see `bind_context`.
         converts: Whether `function` converts and checks texts by itself, as one of `tool_from_function` does; then a
             `format` in `input_schema` is left to it.
+        argument_checks: For inputs whose type says more than their schema, a function that converts a value, or raises
+            `ToolArgumentsError`. By these a user's value is checked when it is said.
     """
 
     name: str
@@ -131,6 +133,9 @@ class Tool:
     from_context: ContextKeys = ()
     context_inputs: ContextInputs | None = None
     converts: bool = False
+    argument_checks: Mapping[str, Callable[[Any], object]] = field(
+        default_factory=dict[str, Callable[[Any], object]], repr=False
+    )
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, bring capabilities to one form, and hide what the context fills."""

@@ -230,6 +230,40 @@ def test_a_message_that_is_only_a_value_answers_what_it_can_be(parts: Any, messa
     assert bare_answer(wanted(**parts), message) == found
 
 
+@pytest.mark.spec("019.4")
+@pytest.mark.parametrize(
+    "name",
+    ["May", "Mia", "Will", "Nice", "Plus", "Mark", "Grace", "Do", "Ja Rule", "Los Angeles", "Once", "Go Ahead Tours"],
+)
+def test_after_a_question_every_word_may_be_a_value(name: str) -> None:
+    asked = {"who": refined(Wanted(TEXT, {}), Input("who", question="Who is it for?"))}
+    assert plain_answer(asked, name) == {"who": name}
+
+
+@pytest.mark.spec("019.4")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "no",
+        "cancel",
+        "stop",
+        "never mind",
+        "why",
+        "why?",
+        "hm",
+        "thanks",
+        "yes please",
+        "I don't know",
+        "wait",
+        "nein",
+        "やめて",
+    ],
+)
+def test_after_a_question_a_whole_phrase_of_refusal_question_or_sigh_is_none(message: str) -> None:
+    asked = {"who": refined(Wanted(TEXT, {}), Input("who", question="Who is it for?"))}
+    assert plain_answer(asked, message) == {}
+
+
 PLAIN = ["Rex", "rex!", "Ada Lovelace", "Mark", "José María Aznar", "Рекс", "レックス", "O'Brien", "Noah", "Chang"]
 NOT_PLAIN = [
     *("yes", "Yes please", "no", "n", "cancel", "stop", "why", "why?", "Rex?", "hm", "ok then, wait", "thanks", "help"),
@@ -271,7 +305,7 @@ def test_plain_words_answer_for_nothing_else(parts: Any) -> None:
     ("part", "message", "found"),
     [
         pytest.param({"type": ["string", "null"]}, "large, with a rim", "large, with a rim", id="a text"),
-        pytest.param({"type": ["integer", "null"]}, "about 7 of them", 7, id="a number"),
+        pytest.param({"type": ["integer", "null"]}, "about 7 of them", None, id="a number with more"),
         pytest.param({"anyOf": [{"enum": ["small"]}, TEXT]}, "quite large", None, id="perhaps one of a list"),
         pytest.param({"type": "string", "format": "password"}, "quite large", None, id="a text of a format"),
         pytest.param({"anyOf": [WHOLE, TEXT]}, "quite large", None, id="a number or a text"),

@@ -1,0 +1,312 @@
+"""Values in turns: a booking desk without a model, types of tools, days that count from today, and languages."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from ipaddress import IPv4Address
+from typing import Annotated, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import AfterValidator, HttpUrl
+
+from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, Input, Policy
+from jazz_select.agent import TurnResult
+from jazz_select.errors import ConfigError
+from jazz_select.testing import ListMemory, ScriptedModel
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 5, 13, 10, 0, tzinfo=BERLIN)
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("must be even")
+    return value
+
+
+class Desk:
+    """A tool that notes the values it gets."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    def on_day(self, day: date) -> dict[str, str]:
+        """Book a day."""
+        self.log.append(day)
+        return {"got": f"{day}"}
+
+    def at_time(self, at: time) -> dict[str, str]:
+        """Book a time."""
+        self.log.append(at)
+        return {"got": f"{at}"}
+
+    def from_moment(self, start: datetime) -> dict[str, str]:
+        """Book from a moment on."""
+        self.log.append(start)
+        return {"got": f"{start}"}
+
+    def for_length(self, length: timedelta) -> dict[str, str]:
+        """Book for a time."""
+        self.log.append(length)
+        return {"got": f"{length}"}
+
+    def for_guests(self, guests: int) -> dict[str, str]:
+        """Book for guests."""
+        self.log.append(guests)
+        return {"got": f"{guests}"}
+
+    def with_deposit(self, deposit: Decimal) -> dict[str, str]:
+        """Take a deposit."""
+        self.log.append(deposit)
+        return {"got": f"{deposit}"}
+
+    def with_breakfast(self, breakfast: bool) -> dict[str, str]:
+        """Book breakfast."""
+        self.log.append(breakfast)
+        return {"got": f"{breakfast}"}
+
+    def for_name(self, name: str) -> dict[str, str]:
+        """Book for somebody."""
+        self.log.append(name)
+        return {"got": name}
+
+    def by_id(self, value: UUID) -> dict[str, str]:
+        """Find by id."""
+        self.log.append(value)
+        return {"got": f"{value}"}
+
+    def by_link(self, value: HttpUrl) -> dict[str, str]:
+        """Find by link."""
+        self.log.append(value)
+        return {"got": f"{value}"}
+
+    def by_host(self, value: IPv4Address) -> dict[str, str]:
+        """Find by address."""
+        self.log.append(value)
+        return {"got": f"{value}"}
+
+    def for_even(self, value: Annotated[int, AfterValidator(even)]) -> dict[str, str]:
+        """Book an even number."""
+        self.log.append(value)
+        return {"got": f"{value}"}
+
+    def stay(self, day: date, guests: int) -> dict[str, str]:
+        """Book a stay."""
+        self.log.append((day, guests))
+        return {"got": f"{guests} on {day}"}
+
+
+def agent_for(tool: Any, *inputs: Input, model: Any = None, **options: Any) -> Agent:
+    registry = FlowRegistry(min_examples=0)
+    Flow(
+        name="book",
+        title="Booking",
+        condition="The guest wants to book.",
+        inputs=list(inputs),
+        tools=[tool.__name__],
+        chain=[tool.__name__],
+        reply="Booked: {got}.",
+        registry=registry,
+    )
+    memory = ListMemory([{"flow_name": "book"}])
+    selector = FlowSelector(model, registry, memory, "desk", policy=Policy(max_error=1))
+    return Agent(selector, [tool], model, approval="never", **options)
+
+
+async def talk(agent: Agent, *messages: str, **options: Any) -> list[TurnResult]:
+    results: list[TurnResult] = []
+    for message in messages:
+        results.append(await agent.turn(message, results[-1].conversation if results else None, **options))
+    return results
+
+
+DIALOGUES: list[tuple[str, str, Sequence[str], Any]] = [
+    ("on_day", "day", ["tomorrow"], date(2026, 5, 14)),
+    ("on_day", "day", ["Friday"], date(2026, 5, 15)),
+    ("on_day", "day", ["the 20th, please"], date(2026, 5, 20)),
+    ("on_day", "day", ["next Friday", "the 22nd"], date(2026, 5, 22)),
+    ("on_day", "day", ["around Friday", "yes"], date(2026, 5, 15)),
+    ("on_day", "day", ["not Friday", "Saturday"], date(2026, 5, 16)),
+    ("on_day", "day", ["Friday or Saturday", "Saturday"], date(2026, 5, 16)),
+    ("on_day", "day", ["in two weeks"], date(2026, 5, 27)),
+    ("at_time", "at", ["14:30"], time(14, 30)),
+    ("at_time", "at", ["half past two", "14:30"], time(14, 30)),
+    ("at_time", "at", ["half past two in the afternoon"], time(14, 30)),
+    ("at_time", "at", ["2 pm"], time(14)),
+    ("from_moment", "start", ["tomorrow at 14:30"], datetime(2026, 5, 14, 14, 30, tzinfo=BERLIN)),
+    ("for_length", "length", ["an hour and a half"], timedelta(hours=1, minutes=30)),
+    ("for_guests", "guests", ["four people"], 4),
+    ("for_guests", "guests", ["about 4", "yes"], 4),
+    ("with_deposit", "deposit", ["$1.5k"], Decimal(1500)),
+    ("with_deposit", "deposit", ["not 50", "60"], Decimal(60)),
+    ("with_breakfast", "breakfast", ["of course not"], False),
+    ("with_breakfast", "breakfast", ["yes please"], True),
+    ("for_name", "name", ["May"], "May"),
+    ("for_name", "name", ["Will"], "Will"),
+]
+
+
+@pytest.mark.spec("019.1")
+@pytest.mark.parametrize(
+    ("tool", "name", "answers", "value"),
+    DIALOGUES,
+    ids=[f"{tool}: {' - '.join(said)}" for tool, _, said, _ in DIALOGUES],
+)
+async def test_a_desk_books_what_guests_say_without_a_model(
+    tool: str, name: str, answers: Sequence[str], value: Any
+) -> None:
+    desk = Desk()
+    agent = agent_for(getattr(desk, tool), Input(name, "What shall it be?"))
+    results = await talk(agent, "I would like to book please", *answers, now=NOW)
+    assert (results[-1].status, desk.log) == ("done", [value])
+    assert all(each.status == "waiting" for each in results[:-1])
+
+
+@pytest.mark.spec("019.1")
+@pytest.mark.parametrize(
+    ("answer", "asks"),
+    [
+        ("next Friday", "On which day? (Friday, May 15, 2026 or Friday, May 22, 2026)"),
+        ("maybe Friday", "On which day? (Friday, May 15, 2026)"),
+        ("Friday 14 May", "On which day? (Thursday, May 14, 2026)"),
+        ("Friday or Saturday", "On which day?"),
+    ],
+)
+async def test_what_is_not_accounted_for_is_asked_about_with_what_was_understood(answer: str, asks: str) -> None:
+    agent = agent_for(Desk().on_day, Input("day", "On which day?"))
+    assert (await talk(agent, "I would like to book please", answer, now=NOW))[-1].text == asks
+
+
+@pytest.mark.spec("019.1")
+async def test_a_day_is_shown_in_the_language_of_the_conversation() -> None:
+    agent = agent_for(Desk().on_day, Input("day", "An welchem Tag?"))
+    results = await talk(agent, "ich möchte bitte einen Tisch buchen", "nächsten Freitag", now=NOW)
+    assert results[-1].text == "An welchem Tag? (Freitag, 15. Mai 2026 oder Freitag, 22. Mai 2026)"
+
+
+@pytest.mark.spec("019.1")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"facts": {"today": "2026-05-13"}},
+        {"facts": {"today": date(2026, 5, 13)}},
+        {"facts": {"today": "Wednesday, 13 May 2026"}},
+        {"facts": {"today": lambda: "2026-05-13"}},
+        {"now": NOW},
+        {"now": datetime(2026, 5, 12, 23, 0, tzinfo=ZoneInfo("UTC")).astimezone(BERLIN)},
+    ],
+    ids=["a text", "a date", "in words", "a function", "now", "now elsewhere"],
+)
+async def test_relative_days_count_from_today(options: Any) -> None:
+    desk = Desk()
+    agent = agent_for(desk.on_day, Input("day", "On which day?"))
+    await talk(agent, "I would like to book please", "tomorrow", **options)
+    assert desk.log == [date(2026, 5, 14)]
+
+
+@pytest.mark.spec("019.1")
+async def test_without_today_a_relative_day_is_asked_about() -> None:
+    desk = Desk()
+    agent = agent_for(desk.on_day, Input("day", "On which day?"))
+    results = await talk(agent, "I would like to book please", "tomorrow", "2026-05-14")
+    assert [each.status for each in results] == ["waiting", "waiting", "done"]
+
+
+async def test_now_has_a_time_zone() -> None:
+    agent = agent_for(Desk().on_day, Input("day", "On which day?"))
+    with pytest.raises(ConfigError, match="now"):
+        await agent.turn("book", now=datetime(2026, 5, 13))  # noqa: DTZ001 - it has no zone
+
+
+@pytest.mark.spec("019.1")
+async def test_a_day_that_a_model_reads_is_what_the_user_said() -> None:
+    desk = Desk()
+    model = ScriptedModel('{"flows": ["book"], "values": {"day": "2026-05-15"}}')
+    agent = agent_for(desk.on_day, Input("day", "On which day?"), model=model)
+    await talk(agent, "please book for me on Friday", now=NOW)
+    assert desk.log == [date(2026, 5, 15)]
+
+
+@pytest.mark.spec("019.1")
+async def test_a_number_that_a_model_reads_without_its_magnitude_is_none() -> None:
+    desk = Desk()
+    model = ScriptedModel('{"flows": ["book"], "values": {"deposit": 50}}')
+    agent = agent_for(desk.with_deposit, Input("deposit", "How much?"), model=model)
+    results = await talk(agent, "please book with a deposit of 50k")
+    assert (results[-1].status, desk.log) == ("waiting", [])
+
+
+REFUSED = [
+    ("by_id", "60112", "60112 cannot be used for value: it must be a valid UUID. Which one?"),
+    (
+        "by_link",
+        "www.shop24.example",
+        "www.shop24.example cannot be used for value: it must be a valid URL. Which one?",
+    ),
+    ("by_host", "10.0.0.300", "10.0.0.300 cannot be used for value: Input is not a valid IPv4 address. Which one?"),
+    ("for_even", "5", "5 cannot be used for value: must be even. Which one?"),
+]
+
+
+@pytest.mark.spec("019.2")
+@pytest.mark.parametrize(("tool", "answer", "text"), REFUSED)
+async def test_a_value_that_the_tools_type_refuses_is_asked_for_again(tool: str, answer: str, text: str) -> None:
+    desk = Desk()
+    agent = agent_for(getattr(desk, tool), Input("value", "Which one?"))
+    last = (await talk(agent, "I would like to book please", answer))[-1]
+    assert (last.status, last.text, [each.name for each in last.conversation.flows]) == ("waiting", text, ["book"])
+
+
+@pytest.mark.spec("019.2")
+async def test_a_refused_value_is_asked_for_alone_and_the_others_are_kept() -> None:
+    desk = Desk()
+    registry = FlowRegistry(min_examples=0)
+    Flow(
+        name="book",
+        condition="The guest wants to book.",
+        inputs=[Input("guests", "For how many?"), Input("day", "On which day?")],
+        ask="together",
+        tools=["stay"],
+        chain=["stay"],
+        reply="Booked: {got}.",
+        registry=registry,
+    )
+    selector = FlowSelector(None, registry, ListMemory([{"flow_name": "book"}]), "desk", policy=Policy(max_error=1))
+
+    def stay(day: date, guests: Annotated[int, AfterValidator(even)]) -> dict[str, str]:
+        """Book a stay."""
+        return desk.stay(day, guests)
+
+    agent = Agent(selector, [stay], approval="never")
+    results = await talk(agent, "I would like to book please", "5, tomorrow", "6", now=NOW)
+    assert results[1].text == "5 cannot be used for guests: must be even. For how many?"
+    assert desk.log == [(date(2026, 5, 14), 6)]
+
+
+@pytest.mark.spec("019.3")
+async def test_a_bare_answer_goes_to_the_input_that_it_fits() -> None:
+    desk = Desk()
+    agent = agent_for(desk.stay, Input("day", "On which day?"), Input("guests", "For how many?"))
+    await talk(agent, "I would like to book please", "Friday", "4", now=NOW)
+    assert desk.log == [(date(2026, 5, 15), 4)]
+
+
+@pytest.mark.spec("019.5")
+@pytest.mark.parametrize("value", ["Los Angeles", "El Paso", "Leonardo da Vinci", "AB 1234", "Per Olsen", "Mia"])
+async def test_a_value_tells_no_language(value: str) -> None:
+    def pay(to: str, amount: float) -> dict[str, str]:
+        """Send money."""
+        return {"got": f"{amount} to {to}"}
+
+    agent = agent_for(pay, Input("to", "To whom?"), Input("amount"))
+    assert (await talk(agent, "make a transfer for me", value))[-1].text == "To go on, I need: amount."
+
+
+@pytest.mark.spec("019.5")
+async def test_a_sentence_changes_the_language() -> None:
+    agent = agent_for(Desk().on_day, Input("day"))
+    results = await talk(agent, "please book a table for me", "ich weiß das leider noch nicht genau")
+    assert results[-1].text.endswith("brauche ich noch: day.") or "day" in results[-1].text
+    assert not results[-1].text.startswith("I did not")
