@@ -25,6 +25,7 @@ from benchmarks import (
     report_serving,
     report_sureness,
     report_turn,
+    report_values,
     rows,
 )
 from benchmarks.metrics import mean
@@ -247,6 +248,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "prefix-provenance": ("prefix", provenance),
     "dialects": ("dialects", report_prefix.dialects_table),
     "dialects-provenance": ("dialects", provenance),
+    "values": ("values", report_values.values_table),
+    "values-provenance": ("values", provenance),
     "bounds": ("bounds", report_bounds.bounds_table),
     "bounds-provenance": ("bounds", provenance),
     "recall-provenance": ("recall", provenance),
