@@ -339,7 +339,7 @@ def is_no_value(text: str) -> bool:
     return said in _whole_phrases() or words[0].strip(EDGES) in phrases()["denies"]
 
 
-_ALSO_NAMES: Final = word_list("nice fine will may mark grace")
+_ALSO_NAMES: Final = word_list("nice fine will may mark grace plus mia")
 """Words that agree or greet, and are names as well."""
 
 
