@@ -121,6 +121,7 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     listing: object,
     *,
     provider: str = "",
+    provider_title: str = "",
     prefix: str = "",
     call: Calling | None = None,
     destructive: Destroys = True,
@@ -135,6 +136,7 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     Args:
         listing: The answer, or its list, in either spelling (`inputSchema`, `input_schema`).
         provider: The owner of the tools.
+        provider_title: What the server calls itself; recall reads it beside `provider`.
         prefix: Prefix of each name, if two servers share names. The server is called with its own name.
         call: Runs a tool by the server's name. Its answer is read as an MCP result if it is one.
         destructive: Whether a tool without hints is destructive; or a function of the server's name and the hints
@@ -150,7 +152,13 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     """
     keys = context_keys(provider or "?", from_context)
     reader = _McpReader(
-        provider=provider, prefix=prefix, call=call, destructive=destructive, trusted=trusted, keys=keys
+        provider=provider,
+        provider_title=provider_title,
+        prefix=prefix,
+        call=call,
+        destructive=destructive,
+        trusted=trusted,
+        keys=keys,
     )
     return _some(_listed(_bounded(listing), reader.tool), keys)
 
@@ -186,6 +194,7 @@ class _McpReader:
     """Reads the entries of an MCP server's listing; the attributes are what `tools_from_mcp` takes."""
 
     provider: str
+    provider_title: str
     prefix: str
     call: Calling | None
     destructive: Destroys
@@ -206,6 +215,7 @@ class _McpReader:
             output_schema=given,
             function=None if self.call is None else _bound(self.call, name, given),
             provider=self.provider,
+            provider_title=self.provider_title,
             operation=name,
             destructive=_destroys(name, hints, self.destructive, trusted=self.trusted),
             idempotent=self.trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
@@ -290,11 +300,23 @@ async def session_tools(  # noqa: PLR0913 - options with a name
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     entries = await live.listed(provider or "?")
     reader = _McpReader(
-        provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted, keys=keys
+        provider=provider,
+        provider_title=_server_title(session),
+        prefix=prefix,
+        call=live.call,
+        destructive=destructive,
+        trusted=trusted,
+        keys=keys,
     )
     found = await in_thread(_listed, entries, reader.tool)  # thousands take longer than a loop may wait
     _check_keys(found, keys if found else {})
     return found
+
+
+def _server_title(session: object) -> str:
+    """Return what the server of a session calls itself, for recall; nobody is asked for a yes by these words."""
+    title = _text(_said(session, "serverInfo.title")) or _text(_said(session, "serverInfo.name"))
+    return in_one_line(one_line(cut(title, _LONGEST_NAME)))
 
 
 def tools_from_openai(

@@ -92,7 +92,9 @@ class Tool:
         output_schema: JSON Schema of its result; None if unknown.
         function: Takes the arguments by name, sync or async; None for a tool that is only described. A parameter
             `call_id` that is no input gets the id of the call, the same for each attempt.
-        provider: Its owner.
+        provider: Its owner, such as an MCP server by its name here.
+        provider_title: What the owner calls itself: an MCP server's own title, or that of an API. Read by recall.
+        group: What it is listed under at its owner, such as the tags of an API. Read by recall.
         operation: The provider's name of it.
         capabilities: Its abilities, as dotted words in lower case: `calendar.list`.
         destructive: Whether it destroys something. Such a tool never runs on a guess.
@@ -118,6 +120,8 @@ class Tool:
     output_schema: Mapping[str, Any] | None = None
     function: Callable[..., object] | None = None
     provider: str = ""
+    provider_title: str = ""
+    group: str = ""
     operation: str = ""
     capabilities: tuple[str, ...] = ()
     destructive: bool = False

@@ -216,6 +216,8 @@ class ToolData(BaseModel):
     output_schema: dict[str, Any] | None = None
     function: str = ""
     provider: str = ""
+    provider_title: str = ""
+    group: str = ""
     operation: str = ""
     capabilities: list[str] = []
     destructive: bool = False
