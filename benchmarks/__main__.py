@@ -20,6 +20,7 @@ from benchmarks import (
     languages,
     latency,
     learning,
+    live_tools,
     load,
     names,
     offered,
@@ -63,6 +64,7 @@ def main(
     for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
     bare_tools.main(data, seeds=seeds, unclean=unclean)
+    live_tools.main(data, unclean=unclean)
     languages.main(unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     budget.main(data, seeds=seeds, unclean=unclean)
