@@ -177,9 +177,23 @@ def _listed(entries: Iterable[object], read: Callable[[object, int], Tool]) -> L
         else:
             if found.setdefault(tool.name, tool) is not tool:
                 left_out.append(ToolError(tool.name, "it is listed twice, and the first one is taken"))
+    _warn_of(left_out)
+    return ListedTools(found.values(), left_out=left_out)
+
+
+def _warn_of(left_out: Sequence[ToolError]) -> None:
     for each in left_out[:_MOST_LOGGED]:
         _log.warning("tool=<%s>, problem=<%s> | a listed tool is left out", in_log(each.tool), in_log(each.problem))
-    return ListedTools(found.values(), left_out=left_out)
+
+
+def listed_tools(tools: Iterable[Tool], left_out: Sequence[ToolError], *, keys: Mapping[str, str]) -> ListedTools:
+    """Return tools that were read elsewhere as a listing; what was left out is named in a warning.
+
+    Raises:
+        ToolError: All were left out, or `keys` names an input that none has.
+    """
+    _warn_of(left_out)
+    return _some(ListedTools(tools, left_out=left_out), keys)
 
 
 def _some(listed: ListedTools, keys: Mapping[str, str] = MappingProxyType({})) -> ListedTools:
