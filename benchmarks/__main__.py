@@ -24,6 +24,7 @@ from benchmarks import (
     load,
     names,
     offered,
+    peer_confidence,
     peers,
     prefix,
     recall,
@@ -61,6 +62,7 @@ def main(
     scale.main(data, large=everything, unclean=unclean)
     recall.main(data, models, seeds=seeds, everything=everything, unclean=unclean)
     peers.main(data, models, seeds=seeds, unclean=unclean)
+    peer_confidence.main(data, seeds=seeds, unclean=unclean)
     for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
     bare_tools.main(data, seeds=seeds, unclean=unclean)

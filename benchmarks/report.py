@@ -197,6 +197,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "budget-provenance": ("budget", provenance),
     "scope": ("scope", report_sureness.scope_table),
     "bare-tools": ("bare_tools", report_sureness.bare_tools_table),
+    "peer-confidence": ("peer_confidence", report_sureness.peer_confidence_table),
+    "peer-confidence-provenance": ("peer_confidence", provenance),
     "live-tools": ("live_tools", report_live_tools.live_table),
     "live-tools-provenance": ("live_tools", provenance),
     "sets": ("sets", report_sureness.sets_table),

@@ -244,6 +244,7 @@ class ToolData(BaseModel):
     title: str = ""
     undoes: str = ""
     from_context: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
+    secrets: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
 
 
 def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:

@@ -120,7 +120,9 @@ async def pet_api() -> AsyncGenerator[Api]:
     async def endpoint(request: Request) -> Response:
         found = api.documents.get(request.url.path)
         if found is not None:
-            return found() if callable(found) else Response(json.dumps(found), media_type="application/json")
+            if isinstance(found, dict):
+                return Response(json.dumps(found), media_type="application/json")
+            return found()
         body = await request.body()
         api.requests.append(
             {

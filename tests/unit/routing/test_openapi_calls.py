@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from base64 import b64encode
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
@@ -359,7 +359,7 @@ async def test_what_may_have_been_done_is_unknown(
 @pytest.mark.real_clock
 @pytest.mark.parametrize(("name", "unknown"), [("listPets", False), ("createPet", True)])
 async def test_a_server_that_does_not_answer_is_not_waited_for(api: Api, name: str, *, unknown: bool) -> None:
-    async def never() -> Any:
+    async def never() -> AsyncIterator[bytes]:
         await asyncio.sleep(30)
         yield b""
 
