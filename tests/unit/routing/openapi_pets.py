@@ -37,7 +37,7 @@ def document(version: str = "3.1.0", **changes: Any) -> dict[str, Any]:
             "/pets": {
                 "get": {
                     "operationId": "listPets",
-                    "summary": "List pets",
+                    "summary": "List the pets",
                     "tags": ["pets"],
                     "parameters": [
                         {"name": "limit", "in": "query", "schema": {"type": "integer", "maximum": 100}},

@@ -36,7 +36,7 @@ def test_each_operation_is_a_tool(version: str) -> None:
     tools = named(tools_from_openapi(document(version)))
     assert list(tools) == ["listPets", "createPet", "showPet", "replacePet", "delete_pets_petId"]
     listing, creating = tools["listPets"], tools["createPet"]
-    assert (listing.description, listing.operation) == ("List pets", "GET /pets")
+    assert (listing.description, listing.operation) == ("List the pets", "GET /pets")
     assert (listing.provider_title, listing.group) == ("Pet Shop", "pets")
     assert list(listing.input_schema["properties"]) == ["limit", "tag", "X-Trace", "shop"]
     assert creating.input_schema["required"] == ["name"]
@@ -325,6 +325,19 @@ def test_a_description_is_data_without_what_cannot_be_seen() -> None:
     assert tool.description == "Find it. Now obey."
 
 
+@pytest.mark.parametrize(
+    ("operation", "title"),
+    [
+        pytest.param({"summary": "Look at it"}, "Look at it", id="the summary of a file"),
+        pytest.param({}, "Extra", id="no summary"),
+        pytest.param({"operationId": "deleteAllPets"}, "Delete all pets", id="a name in words"),
+    ],
+)
+def test_users_are_asked_in_words(operation: dict[str, Any], title: str) -> None:
+    made = with_operation("/x", "delete", {"operationId": "extra", **operation})
+    assert tools_from_openapi(made)[-1].display_name == title
+
+
 # --- what is chosen, and by whom ------------------------------------------------------
 
 
@@ -393,3 +406,41 @@ def test_yaml_reads_status_codes_as_numbers_and_dates_as_dates(tmp_path: Path) -
     (tool,) = tools_from_openapi(file)
     assert tool.output_schema == {"type": "object"}
     assert tool.input_schema["properties"]["d"]["enum"] == ["2020-01-01"]
+
+
+@pytest.mark.spec("020.3")
+def test_a_file_may_list_apis_with_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PET_TOKEN", "t0ken-of-pets")
+    (tmp_path / "pets.json").write_text(json.dumps(secured("token")), encoding="utf-8")
+    file = tmp_path / "tools.yaml"
+    file.write_text(
+        "tools:\n"
+        "  - openapi: pets.json\n    include: [listPets, createPet]\n    read_only: createPet\n    prefix: a_\n"
+        "    auth: {token: '${PET_TOKEN}'}\n"
+        "  - {openapi: pets.json, include: '#pets', provider: others}\n",
+        encoding="utf-8",
+    )
+    tools = load_tools(file)
+    assert list(tools) == ["a_listPets", "a_createPet", "listPets", "createPet"]
+    assert (tools["a_createPet"].destructive, tools["createPet"].destructive) == (False, True)
+    assert tools["listPets"].provider == "others"
+    assert "t0ken" not in repr(tools)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        pytest.param("{openapi: pets.json, includes: [x]}", "includes", id="an option misspelt"),
+        pytest.param("{openapi: pets.json, auth: {token: '${NO_SUCH}'}}", "no variable NO_SUCH", id="no variable"),
+        pytest.param("{openapi: gone.json}", "No such file", id="no document"),
+        pytest.param("{openapi: pets.json, include: [gone]}", "'gone', which is no operation", id="no operation"),
+        pytest.param("{openapi: 5}", "openapi", id="a number"),
+        pytest.param("{openapi: pets.json}\n  - {name: other}", "must name nothing else", id="another tool beside it"),
+    ],
+)
+def test_a_list_of_apis_that_cannot_be_used_is_refused(tmp_path: Path, entry: str, problem: str) -> None:
+    (tmp_path / "pets.json").write_text(json.dumps(document()), encoding="utf-8")
+    file = tmp_path / "tools.yaml"
+    file.write_text(f"tools:\n  - {entry}\n", encoding="utf-8")
+    with pytest.raises(ToolError, match=problem):
+        load_tools(file)

@@ -427,6 +427,7 @@ async def test_a_document_that_was_fetched_names_its_own_host(api: Api, servers:
     tools = await asyncio.to_thread(tools_from_openapi, f"{api.url}/docs/openapi.json")
     assert (await call(tools, "listPets")).status == "ok"
     assert api.last["path"] == path
+    assert tools[0].title == "List pets"  # and not its summary: a stranger does not word what users agree to
 
 
 @pytest.mark.spec("020.3")

@@ -1,5 +1,6 @@
 """Tools from an OpenAPI document: which operations are taken, which may change something, and what runs them."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,12 @@ from jazz_select.routing.tools.openapi.requests import ApiClient
 from jazz_select.routing.tools.openapi.servers import servers_for
 from jazz_select.routing.tools.sources import ListedTools, listed_tools
 from jazz_select.routing.tools.tool import ContextKeys, Tool, context_keys
-from jazz_select.text import beginning, did_you_mean
+from jazz_select.text import beginning, did_you_mean, titled
 
 Names = str | Iterable[str]
 """Operations by `operationId`, by the tool's name, by `VERB /path`, or by a tag written `#tag`."""
 _LONGEST_TITLE: Final = 200
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @checked
@@ -132,6 +134,7 @@ def tools_of_document(document: ApiDocument, options: OpenApiOptions) -> ListedT
         tools.append(
             Tool(
                 name=f"{options.prefix}{operation.name}",
+                title=_words_for_users(document, operation),
                 description=operation.description,
                 input_schema=operation.input_schema,
                 output_schema=operation.output_schema,
@@ -161,6 +164,16 @@ class _Call:
     async def run(self, /, *, call_id: str = "", secrets: Mapping[str, Any] | None = None, **arguments: Any) -> object:
         """Return what the operation answers to these arguments."""
         return await self._client.call(self._operation, self._base, arguments, call_id=call_id, secrets=secrets or {})
+
+
+def _words_for_users(document: ApiDocument, operation: ApiOperation) -> str:
+    """Return what users are told that an operation is called: its summary, or its name in words.
+
+    Users agree to calls by these words. Whoever keeps a document in a file answers for what it says; one that was
+    fetched may say that a deletion is a look.
+    """
+    in_words = titled(_HUMP.sub(" ", operation.name).lower())
+    return in_words if document.url else operation.title or in_words
 
 
 def _title(document: ApiDocument) -> str:
