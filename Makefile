@@ -49,6 +49,10 @@ wheel: $(VENV)/.test.done ## Build the wheel into dist/: pip install 'dist/jazz_
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
+.PHONY: package
+package: $(VENV)/.package.done ## Build the wheel and the sdist, check both as an index would, and try the wheel in an empty environment
+	@$(BIN)/python -m tests.package_check
+
 .PHONY: judge
 judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff of two versions, learn from corrections, drift
 	@$(BIN)/python -m examples.judge

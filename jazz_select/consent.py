@@ -1,9 +1,14 @@
-"""Read a yes or a no, and the rest of the message, by one table of phrases (`phrases.toml`)."""
+"""Read a yes or a no, and the rest of the message, by one table of phrases (`phrases.toml`).
+
+A message is read as sentences, clauses and phrases of the table. By the table alone a yes is a sentence of which every
+word is known. Where a model quotes the words that agree, an unknown word changes nothing: a rule has to see what makes
+the yes none, and names it.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from jazz_select.phrases import (
@@ -14,6 +19,7 @@ from jazz_select.phrases import (
     ORDINAL_WORDS,
     POINT,
     QUESTION_MARKS,
+    SENTENCES,
     TOKEN,
     UNPARTED,
     WORD,
@@ -36,8 +42,14 @@ from jazz_select.words import ACTING, stems
 
 Answer = Literal["yes", "no", "neither"]
 _AGREEING: Final = frozenset({"yes", "beside"})
-_ADVERBS: Final = ("ly", "ment", "mente")
-"""What adverbs end with: they name no thing, unless an article stands before them."""
+_ANSWERING: Final = _AGREEING | {"no", "denies"}
+_NEUTRAL: Final = frozenset({"courtesy", "asides", "harmless", "signs", "between"})
+"""The kinds of words that change nothing."""
+_CHANGING: Final = frozenset({"scope", "times"})
+"""The kinds of words that name another thing or another time, where they are said of the call."""
+_HARMFUL: Final = frozenset({"no", "denies", "stops", "waits"}) | _CHANGING
+_NAMING: Final = frozenset({"names", "points", "own", "figure", "adds"}) | _CHANGING
+"""The kinds of words that name a thing."""
 _UNREAD: Final = {
     "scope": "it names something else",
     "stops": "it makes a condition or a change",
@@ -45,23 +57,29 @@ _UNREAD: Final = {
     "unneeded": "it denies something",
 }
 """What may be said of something else, which no rule can tell: where no model has read it, it makes a yes none."""
-_NEUTRAL: Final = frozenset({"courtesy", "asides", "harmless", "signs", "between"})
-"""The kinds of words that change nothing."""
-_HARMFUL: Final = frozenset({"no", "denies", "stops", "waits", "scope", "times"})
 _LONGEST_SENTENCE: Final = 200
 _MOST_WORDS: Final = 8
 """The most words of a phrase of the table."""
 _MOST_SIGNED: Final = 4
 """The most words of a name at the end of a letter."""
+_MOST_BARE: Final = 2
+"""The most words that nobody knows of which an answer only names a thing: "store credit"."""
+_SHORTEST_STATEMENT: Final = 4
+"""The least words of a statement that begins with a verb: "found it cheaper elsewhere"."""
+_MOST_COUNTED: Final = 2
+"""The most digits of a number of weeks or times that somebody complains of."""
+_WITH_ARTICLES: Final = frozenset({"es", "fr", "it"})
+"""Languages in which an article stands before things."""
 _LONGEST_RUN: Final = 24
 """The most letters of a phrase in a script without spaces, and of a name."""
 _SHORTEST_PHONE: Final = 6
 """The least digits of a line at the end of a letter, such as a phone number."""
+_SHORTEST_FORM: Final = 5
+"""The least letters of a verb whose other forms are told by its beginning ("cancel": "cancellation")."""
 _ENDS: Final = " \t\n.!"
 _EARLIER_MAIL: Final = re.compile(r"-{3,} ?\w.*\w ?-{3,}")
 """A line that parts a mail from an earlier one: "-----Original Message-----"."""
 _BLOCKS: Final = re.compile(r"\n[ \t\r]*\n")
-_SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
 _PARTS: Final = re.compile(r"(?<!\d)[,:]|[,:](?!\d)|[;¡¿…、()\[\]\"\n–—]+|\s-\s")
 _QUOTED: Final = re.compile(r"[\"“”„«「『]([^\"“”„«»」』]*)[\"“”»」』]")
 _ELIDED: Final = re.compile(r"([^\W\d_]{1,5})'([^\W\d_]{3,})")
@@ -69,8 +87,6 @@ _ELIDED: Final = re.compile(r"([^\W\d_]{1,5})'([^\W\d_]{3,})")
 _DRAWN_OUT: Final = re.compile(r"(\w)\1{2,}")
 """A letter that is drawn out: "pleaseee"."""
 _DASHES: Final = ("-", "–", "—")
-_SHORTEST_FORM: Final = 5
-"""The least letters of a verb whose other forms are told by its beginning ("cancel": "cancellation")."""
 _CLAUSES: Final = re.compile(r"[.,;:!?…。！？؟()\n–—]+|\s-\s")
 _NUMBERED: Final = re.compile(r"\bno\b[.:]?\s*(?=#?\d)")
 """An abbreviated "number", which denies nothing: "order no 60112"."""
@@ -121,7 +137,7 @@ def asks_to_wait(message: str) -> bool:
     """Whether a message only asks for time, which neither agrees nor refuses."""
     if len(message) > LONGEST_READ:
         return False
-    kinds = {label.kind for each in _ReadMessage(message, NOTHING_ASKED).sentences for label in each.labels}
+    kinds = {each.kind for each in _ReadMessage(message, NOTHING_ASKED).labels}
     return "waits" in kinds and kinds <= {"waits", "yes", "beside", "fills", *_NEUTRAL}
 
 
@@ -129,7 +145,7 @@ def is_courtesy(message: str) -> bool:
     """Whether a message is only thanks or a greeting."""
     if len(message) > LONGEST_READ:
         return False
-    labels = [label for each in _ReadMessage(message, NOTHING_ASKED).sentences for label in each.labels]
+    labels = _ReadMessage(message, NOTHING_ASKED).labels
     if " ".join(label.phrase for label in labels) in phrases()["yes"]:
         return False  # "please" alone agrees
     return bool(labels) and all(label.kind == "courtesy" for label in labels)
@@ -157,8 +173,10 @@ def is_every(message: str, count: int) -> bool:
     return " ".join(words) in table["every"] and counted <= {count}
 
 
-def names_a_number(message: str, count: int) -> bool:
-    """Whether a message about `count` things names a number in words: "the first", "just one", "both" of three."""
+def names_some(message: str, count: int) -> bool:
+    """Whether a message names some of `count` things alone: "the first", "just one", "both" of three, "for her"."""
+    if has_any(folded(message), phrases()["single"]):
+        return True
     words = {*WORD.findall(folded(message))} - AMBIGUOUS_WORDS
     if count != 2 and not words.isdisjoint(phrases()["pair"]):  # noqa: PLR2004 - a pair
         return True
@@ -258,47 +276,35 @@ class _Label(NamedTuple):
         """Whether it is a word that neither the table nor the question has."""
         return not self.kind and self.written[:1].isalnum()
 
+    @property
+    def complains(self) -> bool:
+        """Whether it says how long or how often somebody waits or asks."""
+        return not phrases()["complains"].isdisjoint((self.phrase, *self.phrase.split()))
 
-def _told(labels: Sequence[_Label]) -> list[_Label]:
-    """Return the phrases that may change something."""
-    return [each for each in labels if each.kind not in _NEUTRAL]
-
-
-def _thanks(labels: Sequence[_Label]) -> bool:
-    """Whether words thank somebody for something."""
-    return bool(labels) and labels[0].phrase in phrases()["courtesy"] & phrases()["signs"]
+    def is_any(self, kind: str) -> bool:
+        """Whether it is listed as this kind, whatever else it is."""
+        return self.phrase in phrases()[kind]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Clause:
-    """A part of a sentence between marks, with its words and phrases."""
+    """A part of a sentence between marks."""
 
     text: str
     words: tuple[str, ...]
     labels: tuple[_Label, ...]
 
     @property
-    def adds(self) -> bool:
-        """Whether it says something besides: "and where is my lamp"."""
-        return bool(self.labels) and self.labels[0].phrase in phrases()["adds"]
+    def told(self) -> list[_Label]:
+        """Its phrases that may change something."""
+        return [each for each in self.labels if each.kind not in _NEUTRAL]
 
-    @property
-    def figures(self) -> str:
-        """Its text without the phrases that change nothing, for the numbers and dates in it."""
-        return " ".join(each.written for each in self.labels if each.kind not in _NEUTRAL)
-
-    @property
-    def tells(self) -> bool:
-        """Whether it is a statement about others: "he paid for dinner"."""
-        return bool(self.labels) and self.labels[0].phrase in phrases()["subjects"]
-
-    @property
-    def inquires(self) -> bool:
-        """Whether it begins as questions do."""
-        return bool(self.labels) and self.labels[0].phrase in phrases()["inquires"]
+    def begins(self, kind: str) -> bool:
+        """Whether it begins with a phrase that is listed as this kind."""
+        return bool(self.labels) and self.labels[0].is_any(kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Sentence:
     """A sentence of a message.
 
@@ -308,16 +314,12 @@ class _Sentence:
         asks: Whether it is a question.
         kind: "yes" or "no" if all of it is one by the table, "beside" if it only approves, "aside" if it changes
             nothing, else "".
-        begins_with: "yes" or "no" if its beginning is one, and it then asks something besides.
-        addition: What it then asks.
     """
 
     text: str
     clauses: tuple[_Clause, ...]
     asks: bool
-    kind: str = ""
-    begins_with: str = ""
-    addition: str = ""
+    kind: str
 
     @property
     def labels(self) -> list[_Label]:
@@ -325,10 +327,14 @@ class _Sentence:
         return [label for each in self.clauses for label in each.labels]
 
     @property
+    def told(self) -> list[_Label]:
+        """The phrases of all clauses that may change something."""
+        return [label for each in self.clauses for label in each.told]
+
+    @property
     def is_weak(self) -> bool:
         """Whether it agrees only by a word that may as well mean "I see"."""
-        said = _told(self.labels)
-        return len(said) == 1 and said[0].phrase in phrases()["weak"]
+        return len(self.told) == 1 and self.told[0].is_any("weak")
 
 
 class _ReadMessage:
@@ -337,7 +343,7 @@ class _ReadMessage:
     Attributes:
         language: Its language, if its words tell.
         shown: What the question shows.
-        text: The message without the greetings of a letter.
+        text: The message without the ends of a letter.
         sentences: Its sentences.
     """
 
@@ -347,30 +353,40 @@ class _ReadMessage:
         self._known = kinds_in(self.language)
         self._begins = beginnings_in(self.language)
         self.shown = Shown.by(asked)
-        self.text = self._without_greetings(with_whole_words(plain(_said_now(message))))
-        said = (each.strip() for each in _SENTENCES.findall(self.text))
-        self.sentences = [self._sentence(each) for each in said if each.strip(_ENDS)]
+        self.text = self._without_greetings(with_whole_words(plain(_own_words(message))))
+        parts = (each.strip() for each in SENTENCES.findall(self.text))
+        self.sentences = [each for part in parts if part.strip(_ENDS) for each in self._sentences(part)]
 
-    def labels(self, words: Sequence[str]) -> list[_Label]:
+    def does(self, label: _Label) -> bool:
+        """Whether a word is what the call does."""
+        return label.kind == "own" and self.shown.does(label.phrase)
+
+    @property
+    def labels(self) -> list[_Label]:
+        """The phrases of all sentences."""
+        return [label for each in self.sentences for label in each.labels]
+
+    def labels_of(self, words: Sequence[str]) -> list[_Label]:
         """Find the phrases in words, the longest first."""
         found: list[_Label] = []
-        small = [each.casefold() for each in words]
         place = 0
         while place < len(words):
-            label, length = self._longest_at(words, small, place)
+            label, length = self._longest_at(words, place)
             parts = [] if label.kind else self._parts(label.written)
             found += parts or [label]
             place += length
         return found
 
-    def _longest_at(self, words: Sequence[str], small: Sequence[str], place: int) -> tuple[_Label, int]:
+    def _longest_at(self, words: Sequence[str], place: int) -> tuple[_Label, int]:
         """Return the longest phrase of the table that begins here, or the word; and its number of words."""
-        most = min(_MOST_WORDS, len(words) - place) if small[place] in self._begins else 1
+        first = words[place].casefold()
+        most = min(_MOST_WORDS, len(words) - place) if first in self._begins else 1
         for length in range(most, 1, -1):
-            phrase = " ".join(small[place : place + length])
+            written = " ".join(words[place : place + length])
+            phrase = written.casefold()
             if phrase in self._known:
-                return _Label(self._known[phrase], phrase, " ".join(words[place : place + length])), length
-        return _Label(self._kind(small[place], is_first=place == 0), small[place], words[place]), 1
+                return _Label(self._known[phrase], phrase, written), length
+        return _Label(self._kind(first, is_first=place == 0), first, words[place]), 1
 
     def _kind(self, word: str, *, is_first: bool) -> str:
         """Return the kind of a word."""
@@ -378,9 +394,9 @@ class _ReadMessage:
             return "no" if word in phrases()["no"] else "denies"
         if self.shown.has(word):
             return "own"
-        kind = self._known.get(word, "") or self._known.get(_DRAWN_OUT.sub(r"\1", word), "")
         if word == "si" and not is_first:
             return "stops"  # "if", where it does not begin
+        kind = self._known.get(word, "") or self._known.get(_DRAWN_OUT.sub(r"\1", word), "")
         return kind or ("figure" if is_figure(word) else "")
 
     def _parts(self, written: str) -> list[_Label]:
@@ -389,7 +405,7 @@ class _ReadMessage:
         if elided:
             before = elided[1].casefold()
             kind = "denies" if before == "n" else self._kind(before, is_first=False) or "names"
-            return [_Label(kind, before, elided[1]), *self.labels([elided[2]])]
+            return [_Label(kind, before, elided[1]), *self.labels_of([elided[2]])]
         found: list[_Label] = []
         rest = written if UNPARTED.search(written) else ""
         while rest:
@@ -412,56 +428,46 @@ class _ReadMessage:
         lengths = range(min(len(text), _LONGEST_RUN), 0, -1)
         return next((text[:length] for length in lengths if text[:length] in self._known), "")
 
-    def _sentence(self, text: str) -> _Sentence:
-        written = text.replace(POINT, ".")
+    def _sentences(self, text: str) -> Iterator[_Sentence]:
+        """Read a sentence; a question after a yes or a no ("yes, and is it free?") is one of its own."""
         clauses = tuple(self._clauses(text))
         asks = not QUESTION_MARKS.isdisjoint(text)
-        if not asks:
-            is_short = len(text) <= _LONGEST_SENTENCE and not _QUOTED.search(text)
-            return _Sentence(text=written, clauses=clauses, asks=False, kind=self._kind_of(clauses) if is_short else "")
         for place, clause in enumerate(clauses):
-            if place and (clause.adds or clause.inquires):
-                kind = self._kind_of(clauses[:place])
-                if kind in {"yes", "no"}:
-                    addition = text[text.rindex(clause.text) :].replace(POINT, ".").strip()
-                    return _Sentence(text=written, clauses=clauses, asks=True, begins_with=kind, addition=addition)
-                break
-        return _Sentence(text=written, clauses=clauses, asks=True)
+            if not asks or not place or not (clause.begins("adds") or clause.begins("inquires")):
+                continue
+            told = clauses[0].told
+            if told and told[0].kind in {"yes", "beside", "no"}:
+                start = text.rindex(clause.text)
+                yield self._sentence(text[:start], clauses[:place], asks=False)
+                yield self._sentence(text[start:], clauses[place:], asks=True)
+                return
+            break
+        yield self._sentence(text, clauses, asks=asks)
+
+    def _sentence(self, text: str, clauses: tuple[_Clause, ...], *, asks: bool) -> _Sentence:
+        is_readable = not asks and len(text) <= _LONGEST_SENTENCE and not _QUOTED.search(text)
+        kind = self._kind_of(clauses) if is_readable else ""
+        return _Sentence(text.replace(POINT, ".").strip(), clauses, asks, kind)
 
     def _clauses(self, text: str) -> Iterator[_Clause]:
         for part in _PARTS.split(text):
             words = tuple(TOKEN.findall(part))
-            labels = tuple(self.labels(words))
-            if self._is_led(labels):  # "yes and where is it": what is added is a clause of its own
-                first = labels[0]
-                yield _Clause(first.written, words[:1], labels[:1])
-                rest = part[part.index(first.written) + len(first.written) :]
-                yield _Clause(rest.strip(), words[1:], labels[1:])
-            elif words:
+            labels = tuple(self.labels_of(words))
+            if words:
                 yield _Clause(part.strip(), words, labels)
-
-    @staticmethod
-    def _is_led(labels: Sequence[_Label]) -> bool:
-        """Whether a yes of one word stands right before something besides."""
-        if not labels or labels[0].kind != "yes" or " " in labels[0].phrase or labels[0].phrase in phrases()["alone"]:
-            return False
-        after = next((each for each in labels[1:] if each.kind != "courtesy"), None)
-        return after is not None and after.phrase in phrases()["adds"]
 
     def _kind_of(self, clauses: Sequence[_Clause]) -> str:
         """Return "yes", "no", "beside" or "aside" if clauses are only one by the table, else ""."""
         labels = [label for each in clauses for label in each.labels]
-        said = _told(labels)
-        if len(clauses) == 1 and _thanks(labels) and _HARMFUL.isdisjoint(each.kind for each in said):
+        said = [label for each in clauses for label in each.told]
+        if len(clauses) == 1 and _is_greeting(clauses[0]) and _HARMFUL.isdisjoint(each.kind for each in said):
             return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
         if not said:
             whole = " ".join(each.phrase for each in labels)
-            if whole in phrases()["yes"]:
-                return "yes"
-            return "aside" if labels else ""
-        if len(said) == 1 and said[0].phrase in phrases()["no"]:
+            return "yes" if whole in phrases()["yes"] else "aside" if labels else ""
+        if len(said) == 1 and said[0].is_any("no"):
             return "no"  # though it is a word of the question
-        if said[0].kind != "yes" and said[0].phrase in phrases()["adds"]:
+        if said[0].kind != "yes" and said[0].is_any("adds"):
             said = said[1:]
         answers = [each.kind for each in said if each.kind != "beside"]
         if not answers:
@@ -475,69 +481,62 @@ class _ReadMessage:
         if kinds <= {"no", "waits"} and first.kind == "no":
             return all(each.kind != "beside" for each in said)
         allowed = {"yes", "no", "own", "points", "figure", "names", "adds"} if self._asked.words else {"yes"}
-        if not kinds <= allowed or any(self.shown.other(each.figures, spelt=True) for each in clauses):
+        if not kinds <= allowed or any(self.shown.other(_values(each), spelt=True) for each in clauses):
             return False
         if first.kind == "no":
             return "yes" not in kinds and any(each.phrase.endswith(("don't", "do not", "dont")) for each in said)
         if first.kind != "yes" or "no" in kinds:
             return False
-        is_weak = said[0].phrase in phrases()["weak"]
-        return not any(_is_doubtful(_told(each.labels), is_weak=is_weak) for each in clauses)
+        is_weak = said[0].is_any("weak")
+        return not any(_is_doubtful(each.told, is_weak=is_weak) for each in clauses)
+
+    # --- the ends of a letter ---
 
     def _without_greetings(self, text: str) -> str:
-        """Drop the ends of a letter: a greeting with a name, and a name in a line of its own."""
+        """Drop the ends of a letter: a greeting with a name, and what stands from its last greeting on."""
         lines = [each for each in text.split("\n") if each.strip()]
-        if not lines:
-            return ""
-        opening = WORD.findall(lines[0]) if len(lines) > 1 else []
-        if 0 < len(opening) <= _MOST_WORDS and self._opens(self.labels(opening)):
+        opening = self.labels_of(WORD.findall(lines[0])) if len(lines) > 1 else []
+        if 0 < len(opening) <= _MOST_WORDS and opening[0].is_any("opens") and _says_nothing(opening):
             lines = lines[1:]
-        for place in range(1, len(lines)):
-            is_last = place + 1 == len(lines)
-            if self._ends_letter(lines[place], alone=is_last) and all(map(self._follows, lines[place + 1 :])):
-                lines = lines[:place]
-                break
-        return "\n".join([*lines[:-1], self._without_name(lines[-1])])
+        for place, line in enumerate(lines):
+            end = self._signs_off(line, is_first=place == 0)
+            if end is not None and all(map(self._is_signature, lines[place + 1 :])):
+                return "\n".join([*lines[:place], line[:end]])
+        return "\n".join(lines)
 
-    @staticmethod
-    def _opens(labels: Sequence[_Label]) -> bool:
-        """Whether words begin a letter: "Dear team"."""
-        return labels[0].phrase in phrases()["opens"] and _says_nothing(labels)
-
-    def _ends_letter(self, line: str, *, alone: bool) -> bool:
-        """Whether a line begins the end of a letter: "Best regards", "- Tom", or `alone` a name."""
-        words = WORD.findall(line.strip().lstrip("".join(_DASHES)))
-        if len(words) > _MOST_WORDS + _MOST_SIGNED:
-            return False
-        labels = self.labels(words)
-        if not labels:
-            return line.strip().startswith(_DASHES)
-        if labels[0].phrase in phrases()["signs"]:
-            *_, last = labels[0].phrase.split()
-            rest = words[len(labels[0].phrase.split()) :]
-            is_by_program = last in phrases()["names"] and _says_nothing(labels)  # "sent from my …"
-            return not rest or self._is_name(rest) or is_by_program
-        return (alone or line.strip().startswith(_DASHES)) and self._is_name(words)
-
-    def _follows(self, line: str) -> bool:
-        """Whether a line stands below the end of a letter: a name, a number, or what a program adds."""
-        words = TOKEN.findall(line)
-        labels = self.labels(words)
-        digits = sum(map(str.isdigit, line))
-        is_signed = bool(labels) and labels[0].phrase in phrases()["signs"]
-        return self._is_name(words) or (_says_nothing(labels) and (is_signed or digits >= _SHORTEST_PHONE))
-
-    def _without_name(self, line: str) -> str:
-        """Drop a greeting with a name at the end of a line."""
-        found = list(WORD.finditer(line))
+    def _signs_off(self, line: str, *, is_first: bool) -> int | None:
+        """Return where in a line the end of a letter begins: "Best regards", "- Tom", or a name alone."""
+        found = list(WORD.finditer(line.strip().lstrip("".join(_DASHES)) if not is_first else line))
         words = [each.group() for each in found]
-        small = [each.casefold() for each in words]
-        first = max(len(words) - _MOST_WORDS - _MOST_SIGNED, 1)
-        for place in range(first, len(words)):
-            label, length = self._longest_at(words, small, place)
-            if label.phrase in phrases()["signs"] and self._is_name(words[place + length :]):
-                return line[: found[place].start()]
-        return line
+        is_dashed = line.strip().startswith(_DASHES)
+        if not is_first and ((is_dashed and not words) or self._is_name(words)):
+            return 0
+        for place in range(max(len(words) - _MOST_WORDS - _MOST_SIGNED, int(is_first)), len(words)):
+            label, length = self._longest_at(words, place)
+            if not label.is_any("signs"):
+                continue
+            rest = words[place + length :]
+            by_program = label.phrase.split()[-1] in phrases()["names"]  # "sent from my …"
+            is_alone = (
+                not is_first and place == 0 and (not rest or (by_program and _says_nothing(self.labels_of(rest))))
+            )
+            if is_alone or self._is_name(rest):
+                return found[place].start() if place else 0
+        return None
+
+    def _is_signature(self, line: str) -> bool:
+        """Whether a line stands below the end of a letter: a name, a function, a number, or what a program adds."""
+        words = TOKEN.findall(line)
+        labels = self.labels_of(words)
+        if not labels or self._is_name(words):
+            return True
+        if not _says_nothing(labels) or any(
+            each.kind == "points" or _is_day(each) or self.does(each) for each in labels
+        ):
+            return False
+        is_phone = sum(map(str.isdigit, line)) >= _SHORTEST_PHONE
+        is_title = labels[0].is_unknown and self._may_be_name(words[0]) and not any(map(str.isdigit, line))
+        return is_phone or is_title or labels[0].is_any("signs")
 
     def _is_name(self, words: Sequence[str]) -> bool:
         return 0 < len(words) <= _MOST_SIGNED and all(self._may_be_name(word) for word in words)
@@ -548,7 +547,7 @@ class _ReadMessage:
         return is_written_so and not is_known and len(word) <= _LONGEST_RUN
 
 
-def _said_now(message: str) -> str:
+def _own_words(message: str) -> str:
     """Drop what a mail holds and its writer does not say in it: earlier mail, and notices at its end of whom it is for.
 
     Of an earlier mail the lines are marked, or a line of dashes and words parts it from what is new.
@@ -573,7 +572,25 @@ def _is_notice(block: str) -> bool:
 
 def _says_nothing(labels: Sequence[_Label]) -> bool:
     """Whether words of a greeting hold nothing that could change a yes."""
-    return (_HARMFUL | {"yes", "own", "reports"}).isdisjoint(label.kind for label in labels)
+    return (_HARMFUL | {"yes", "reports"}).isdisjoint(label.kind for label in labels)
+
+
+def _is_greeting(clause: _Clause) -> bool:
+    """Whether a clause thanks or greets somebody."""
+    if not clause.labels:
+        return False
+    first = clause.labels[0]
+    return first.is_any("opens") or (first.is_any("courtesy") and first.is_any("signs"))
+
+
+def _is_day(label: _Label) -> bool:
+    """Whether a phrase is a number or a day in words, or a currency."""
+    return label.kind == "figure" and not any(map(str.isdigit, label.written))
+
+
+def _values(clause: _Clause) -> str:
+    """Return the text of a clause without the phrases that change nothing, for the numbers and dates in it."""
+    return " ".join(each.written for each in clause.told)
 
 
 def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
@@ -582,13 +599,12 @@ def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
     "Confirm" with an object asks for another thing. "Yes, cancel" may say either, so a word that calls off needs an
     object, and so does a word like "with".
     """
-    table = phrases()
     for place, label in enumerate(said):
         is_last = place + 1 == len(said)
         has_object = not is_last and said[place + 1].kind in {"own", "figure", "points", "names"}
-        if label.phrase in table["alone"] and not is_last and not (place and " " in label.phrase):
+        if label.is_any("alone") and not is_last and not (place and " " in label.phrase):
             return True
-        if label.kind == "own" and label.phrase in table["no"] and (is_weak or not has_object):
+        if label.kind == "own" and label.is_any("no") and (is_weak or not has_object):
             return True
         if label.kind in {"names", "adds"} and not has_object:
             return True
@@ -606,27 +622,30 @@ def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str |
     said = [each for each in read.sentences if each.kind not in {"aside", "beside"}]
     if quote:
         why = _why_not_quoted(read, quote)
-        return (NEITHER, why) if why else (Consent("yes", " ".join(each.text for each in said if not each.kind)), "")
+        return (NEITHER, why) if why else (Consent("yes", _texts(each for each in said if not each.kind)), "")
     own = said[0] if said else None
     if quote is not None:
         own = next((each for each in said if each.kind == "yes"), own)
-    answer = "" if own is None else own.kind or own.begins_with
-    if own is None or not answer:
+    if own is None or not own.kind:
         return NEITHER, _why_not_begun(read)
-    if any(each.kind not in {"", answer} for each in said):
+    if any(each.kind not in {"", own.kind} for each in said):
         return NEITHER, "it says yes and no"
-    rest = " ".join(filter(None, (own.addition, *(each.text for each in said if each is not own and not each.kind))))
-    if answer == "no":
+    rest = _texts(each for each in said if each is not own and not each.kind)
+    if own.kind == "no":
         return Consent("no", rest), ""
     why = "it may only say that this was heard" if rest and own.is_weak else ""
     why = why or _why_not_by_table(read, own, unread=quote is None)
     return (NEITHER, why) if why else (Consent("yes", rest), "")
 
 
+def _texts(sentences: Iterable[_Sentence]) -> str:
+    return " ".join(each.text for each in sentences)
+
+
 def _why_not_begun(read: _ReadMessage) -> str:
     """Return what makes a sentence that begins with a yes none, or ""."""
     for sentence in read.sentences:
-        if not sentence.asks and [each.kind for each in _told(sentence.labels)][:1] == ["yes"]:
+        if not sentence.asks and [each.kind for each in sentence.told][:1] == ["yes"]:
             return _why_not(read, [sentence])
     return ""
 
@@ -636,41 +655,32 @@ def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> st
 
     `unread` says that no model has read the message.
     """
-    labels = [label for each in read.sentences for label in each.labels]
-    is_odd = any(not each.kind and not each.is_unknown for each in labels)
+    is_odd = any(not each.kind and not each.is_unknown for each in read.labels)
     if is_odd or has_any(read.text.casefold(), phrases()["ironic"]):
         return "it may not be meant"
-    reasons: Mapping[str, str] = _UNREAD if unread else {"scope": _UNREAD["scope"]}
-    for label in labels:
-        if label.kind in reasons:
-            return f"{reasons[label.kind]}, {label.written!r}"
+    for label in read.labels:
+        if label.kind in _UNREAD and (unread or label.kind == "scope"):
+            return f"{_UNREAD[label.kind]}, {label.written!r}"
     other = read.shown.other(read.text, spelt=False) if unread else ""
     return f"it names another {describe_other(other)}, {other}" if other else _why_not(read, [own])
 
 
-class _Word(NamedTuple):
-    """A word of a message and where it stands."""
-
-    word: str
-    sentence: _Sentence
-    clause: _Clause
-
-
 def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
     """Return why the words that a model quotes are no yes, or ""."""
-    parts = _PARTS.split(with_whole_words(plain(quote)))
-    wanted = [each.casefold() for part in parts for each in TOKEN.findall(part)]
-    words: list[_Word] = []
-    for sentence in read.sentences:
-        for clause in sentence.clauses:
-            words += (_Word(word.casefold(), sentence, clause) for word in clause.words)
+    parts = [TOKEN.findall(part) for part in _PARTS.split(with_whole_words(plain(quote)))]
+    wanted = [word.casefold() for part in parts for word in part]
+    words = [(word.casefold(), each) for each in read.sentences for clause in each.clauses for word in clause.words]
     why = "the words that are quoted for it are not in the message"
-    for start in range(len(words) - len(wanted) + 1):
+    for start in range(len(words) - len(wanted) + 1 if wanted else 0):
         found = words[start : start + len(wanted)]
-        if wanted and all(_is_quoted(one, other.word) for one, other in zip(wanted, found, strict=True)):
-            why = _why_not_at(read, found)
-            if not why:
-                return ""
+        if not all(_is_quoted(one, other) for one, (other, _) in zip(wanted, found, strict=True)):
+            continue
+        if not any(_agrees(read, part) for part in parts):
+            return "its words do not agree"
+        own = [each for each in read.sentences if any(each is other for _, other in found)]
+        why = _why_not(read, own)
+        if not why:
+            return ""
     return why
 
 
@@ -679,110 +689,127 @@ def _is_quoted(wanted: str, word: str) -> bool:
     return wanted == word or (UNPARTED.search(wanted) is not None and wanted in word)
 
 
-def _why_not_at(read: _ReadMessage, quoted: Sequence[_Word]) -> str:
-    """Return why words of a message are no yes, or ""."""
-    agrees = False
-    for clause, group in groupby(quoted, key=lambda each: each.clause):
-        words = list(group)
-        is_besides = clause.adds and clause is not words[0].sentence.clauses[0]
-        agrees = agrees or (not is_besides and _agrees(read.labels([each.word for each in words])))
-    if not agrees:
-        return "its words do not agree"
-    own = [each for each in read.sentences if any(each is other.sentence for other in quoted)]
-    kinds = [label.kind for each in own for label in each.labels]
-    is_heard = "heard" in kinds and sum(each in _AGREEING for each in kinds) == 1
-    return _why_not(read, own) or ("it may only say that this was heard" if is_heard else "")
-
-
-def _agrees(labels: Sequence[_Label]) -> bool:
-    """Whether words agree: by a phrase of the table, or by what would be done ("refund it")."""
-    said = _told(labels)
+def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
+    """Whether quoted words agree: by a phrase of the table, or by what would be done ("refund it")."""
+    said = [each for each in read.labels_of(words) if each.kind not in _NEUTRAL]
+    if not said or said[0].is_any("adds"):
+        return False
     for place, label in enumerate(said):
-        asks_else = label.phrase in phrases()["alone"] and place + 1 < len(said) and " " not in label.phrase
+        after = said[place + 1] if place + 1 < len(said) else None
+        asks_else = label.is_any("alone") and after is not None and not read.does(after) and " " not in label.phrase
         if label.kind in _AGREEING and not asks_else:
             return True
-    is_request = bool(said) and said[0].phrase in ACTING and said[0].phrase not in phrases()["no"]
-    return is_request and all(each.kind in {"own", "points", "figure", "names"} for each in said)
+    return read.does(said[0]) and (len(said) > 1 or not said[0].is_any("no"))
 
 
 def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
     """Return what makes a yes in sentences none, or ""."""
     for quoted in _QUOTED.findall(read.text):
-        if any(label.kind in {"yes", "no", "beside"} for label in read.labels(TOKEN.findall(quoted))):
+        if any(label.kind in {"yes", "no", "beside"} for label in read.labels_of(TOKEN.findall(quoted))):
             return "it quotes somebody"
     for sentence in read.sentences:
         why = _why_not_by(read, sentence, is_own=any(sentence is each for each in own))
         if why:
             return why
-    return ""
+    kinds = [label.kind for each in own for label in each.labels]
+    is_heard = "heard" in kinds and sum(each in _AGREEING for each in kinds) == 1
+    return "it may only say that this was heard" if is_heard else ""
 
 
 def _why_not_by(read: _ReadMessage, sentence: _Sentence, *, is_own: bool) -> str:
     """Return what in a sentence makes a yes none, or ""; `is_own` if it is the yes."""
     kinds = {label.kind for label in sentence.labels}
-    first = sentence.clauses[0] if sentence.clauses else None
-    begins_so = first is not None and first.inquires and not first.adds and first.labels[0].kind not in _AGREEING
-    if is_own and (sentence.asks or begins_so) and not sentence.begins_with:
+    if is_own and (sentence.asks or _inquires(sentence)):
         return "it asks"
-    reports = "reports" in kinds and (is_own or not kinds.isdisjoint(_AGREEING | {"no", "denies"}))
-    if reports or (is_own and any(map(_is_told_of, sentence.clauses))):
+    if "reports" in kinds and (is_own or not kinds.isdisjoint(_ANSWERING)):
         return "it tells what somebody says"
     is_besides = False
     for place, clause in enumerate(sentence.clauses):
         if _waits(clause):
             return "it asks to wait"
-        if sentence.asks and (clause.adds or clause.inquires):
+        if sentence.asks and (clause.begins("adds") or clause.begins("inquires")):
             return ""  # the rest is a question
-        is_besides = is_besides or (clause.adds and (place > 0 or not is_own))
-        is_yes = is_own and not (place > 0 and clause.tells)
-        why = _why_not_besides(clause) if is_besides else _why_not_in(read, clause, is_own=is_yes, is_first=place == 0)
+        is_besides = is_besides or (clause.begins("adds") and (place > 0 or not is_own))
+        why = _why_not_besides(clause) if is_besides else _why_not_in(read, clause, is_own=is_own, is_first=place == 0)
         if why:
             return why
     return ""
 
 
+def _inquires(sentence: _Sentence) -> bool:
+    """Whether a sentence begins as questions do, with or without their mark."""
+    first = sentence.clauses[0]
+    return first.begins("inquires") and not first.begins("adds") and first.labels[0].kind not in _AGREEING
+
+
 def _why_not_besides(clause: _Clause) -> str:
     """Return what in a further wish makes a yes none, or "". What is wished besides may name anything."""
-    said = _told(clause.labels)
+    said = clause.told
     is_wish = any(each.is_unknown for each in said)
+    is_about = any(each.kind in {"own", "points"} for each in said)
     for label in clause.labels:
         why = _why_not_word(label, said)
-        if not why and label.kind in {"scope", "times"} and not is_wish:
+        if label.kind == "unneeded" and is_about:
+            why = "it denies something"
+        if not why and label.kind in _CHANGING and not is_wish:
             why = f"it names something else, {label.written!r}"
         if why:
             return why
-    is_about = any(each.kind == "points" for each in said)
-    other = _recipient(clause.labels) if is_about else ""
+    other = _recipient(clause.labels) if any(each.kind == "points" for each in said) else ""
     return f"it names somebody else, {other!r}" if other else ""
 
 
 def _why_not_in(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
     """Return what in a clause makes a yes none, or ""; `is_own` if it is of the sentence that agrees."""
-    labels, said = clause.labels, _told(clause.labels)
-    points = any(each.kind == "points" for each in said)
-    is_close = is_own or _names_only(said) or any(each.kind == "own" for each in said)
-    begins = labels[0].phrase if labels and labels[0].kind not in _NEUTRAL else ""
-    for label in labels:
-        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, said)
-        is_other = (is_close or label.phrase == begins) and not _thanks(labels)
-        if not why and is_other and label.kind in {"scope", "times"}:
-            why = "it names something else" if label.kind == "scope" else "it names another time"
+    for label in clause.labels:
+        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, clause.told)
+        if label.kind == "unneeded" and _is_needed(read, clause.told):
+            why = "it denies something"
         if why:
             return f"{why}, {label.written!r}"
-    if any(each.kind == "unneeded" for each in labels):
+    if any(each.kind == "unneeded" for each in clause.labels):
         return ""  # it is of something else, whatever it names
-    other = read.shown.other(clause.figures, spelt=is_close or points)
-    if other:
-        return f"it names another {describe_other(other)}, {other}"
-    if not is_own and begins in phrases()["continues"]:
+    if not is_own and clause.begins("towards"):
         return f"it adds to what was asked, {clause.text!r}"
-    if _thanks(labels):
-        return ""
-    if is_close:
-        other = _other_thing(read, clause, is_own=is_own, is_first=is_first)
-    elif points:
-        other = _recipient(labels)
+    is_statement = _is_statement(read, clause.told) or not (is_own or _is_of_the_call(clause.told))
+    why = "" if _is_greeting(clause) else _other_scope(clause, is_statement=is_statement)
+    why = why or _other_value(read, clause, is_close=is_own or not is_statement)
+    if why or _is_greeting(clause):
+        return why
+    other = _other_thing(read, clause.told, is_statement=is_statement, is_first=is_first)
     return f"it names something else, {other!r}" if other else ""
+
+
+def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
+    """Return which word of a clause makes the call another one or moves it ("both", "tomorrow"), or "".
+
+    Within a statement ("I found another one cheaper") it is said of something else, unless it begins the clause.
+    """
+    if any(each.complains for each in clause.labels):
+        return ""
+    points = any(each.kind == "points" for each in clause.told)
+    for place, label in enumerate(clause.labels):
+        is_head = all(each.kind in _NAMING | _AGREEING | _NEUTRAL for each in clause.labels[:place])
+        if label.kind == "times" and (points or is_head or not is_statement):
+            return f"it names another time, {label.written!r}"
+        if label.kind == "scope" and (is_head or not is_statement):
+            return f"it names something else, {label.written!r}"
+    return ""
+
+
+def _other_value(read: _ReadMessage, clause: _Clause, *, is_close: bool) -> str:
+    """Return which value of a clause the call does not show, or ""; numbers in words only count close to the yes."""
+    complains = any(each.complains for each in clause.labels)
+    points = any(each.kind == "points" for each in clause.told)
+    other = read.shown.other(_values(clause), spelt=(is_close or points) and not complains)
+    if not other or (complains and other.isdecimal() and len(other) <= _MOST_COUNTED):
+        return ""  # "I have been waiting for 3 weeks"
+    return f"it names another {describe_other(other)}, {other}"
+
+
+def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+    """Whether what is not needed may be the call: "I don't need it", unless the call ends something."""
+    return not read.shown.ends and any(each.kind == "points" or read.does(each) for each in said)
 
 
 def _why_not_word(label: _Label, said: Sequence[_Label]) -> str:
@@ -790,48 +817,119 @@ def _why_not_word(label: _Label, said: Sequence[_Label]) -> str:
     is_about = any(each.kind in {"own", "points"} for each in said)
     if label.kind == "stops":
         return "it makes a condition or a change"
-    if label.kind == "denies" or (label.kind == "unneeded" and is_about):
+    if label.kind == "denies":
         return "it denies something"
     # "Stop the newsletter" beside a yes is a wish of its own.
     is_wish = not is_about and any(each.is_unknown for each in said)
-    if label.kind == "no" and (label.phrase in phrases()["refuses"] or not is_wish):
+    if label.kind == "no" and (label.is_any("refuses") or not is_wish):
         return "it refuses"
     return ""
 
 
-def _other_thing(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
-    """Return a word that names what is not of the call: after a word that stands before things, or by itself."""
-    labels = clause.labels
-    names = phrases_in(read.language, "names")
+def _is_of_the_call(said: Sequence[_Label]) -> bool:
+    """Whether another sentence than the yes is of the call: it only names something, or wants it otherwise."""
+    is_wanted = any(each.kind in {"own", "desires"} for each in said)
+    return is_wanted or all(each.is_unknown or each.kind in _NAMING for each in said)
+
+
+def _is_statement(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+    """Whether words say how something is ("I left it in the taxi"), and not what is to be done or to what."""
+    thing = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
+    if any(each.kind == "beside" for each in said[thing:]):
+        return False  # "the toaster is fine" agrees to the toaster
+    said = [each for each in said if each.kind not in _AGREEING]
+    if not said or any(map(read.does, said)) or said[0].is_any("desires") or said[0].phrase in ACTING:
+        return False
+    states = phrases_in(read.language, "states") - phrases_in(read.language, "names")
+    if any(each.phrase in states or each.complains for each in said):
+        return True
+    unknown = [place for place, each in enumerate(said) if each.is_unknown]
+    if unknown and said[0].is_any("between"):
+        return len(unknown) > _MOST_BARE  # "my wife loves it there"
+    begins = bool(unknown) and (unknown[0] == 0 or said[unknown[0] - 1].kind == "own")
+    return begins and said[unknown[0]].written.islower() and len(said) - unknown[0] >= _SHORTEST_STATEMENT
+
+
+def _other_thing(read: _ReadMessage, said: Sequence[_Label], *, is_statement: bool, is_first: bool) -> str:
+    """Return a word of a clause that names what is not of the call, or "".
+
+    It is a name by its capitals, stands behind an article, a preposition or what is to be done, or stands alone. A
+    word that begins a clause, or follows a subject, is no thing.
+    """
+    begins = is_first and bool(said) and said[0].is_unknown
+    said = [each for each in said if each.kind not in _AGREEING]
     has_names = read.language != "de" and not read.text.isupper()
-    for place, label in enumerate(labels):
-        if not label.is_unknown:
-            continue
-        before = labels[place - 1] if place else None
-        if before is not None and before.phrase in phrases()["articles"] and place > 1:
-            before = labels[place - 2]
-        has_article = before is not None and before.phrase in names
-        if label.phrase.endswith(_ADVERBS) and not has_article:
-            continue
-        is_named = has_article or (before is not None and before.kind in {"own", "figure", "adds"})
-        is_name = label.written[:1].isupper() and has_names and not (place == 0 and is_first)
-        if is_named or is_name or is_run(label.written):
-            return label.written
-    said = [each for each in _told(labels) if not (is_own and each.kind in _AGREEING)]
-    said = [each for each in said if not each.phrase.endswith(_ADVERBS)]
-    if not _names_only(said) or (is_own and _is_deed(said)):
-        return ""
-    return next((each.written for each in said if each.is_unknown), "")
+    is_about = any(each.kind in {"own", "points"} for each in said)
+    recipient = _recipient(said, owned=has_names or not is_statement) if is_about else ""
+    unknown = [place for place, each in enumerate(said) if each.is_unknown]
+    if recipient or not unknown:
+        return recipient
+    for place in unknown:
+        is_name = has_names and _is_other_name(said, place, begins=begins, is_statement=is_statement)
+        if is_name or _is_one_of(said[place:]):
+            return said[place].written
+    first = said[unknown[0]]
+    if _is_led_to(read, said[: unknown[0]], is_statement=is_statement):
+        return first.written
+    is_other = not is_statement and (first.phrase in ACTING or _is_bare(said, read.language))
+    return first.written if is_other else ""
 
 
-def _recipient(labels: Sequence[_Label]) -> str:
-    """Return whom something goes to or is for, in words about what was asked, or ""."""
+def _is_other_name(said: Sequence[_Label], place: int, *, begins: bool, is_statement: bool) -> bool:
+    """Whether a word is a name by its capitals, and not only since it begins a sentence."""
+    if not said[place].written[:1].isupper():
+        return False
+    if place == 0:
+        gets_it = any(each.kind == "points" for each in said[2:]) and said[1].kind != "points"
+        return not begins or gets_it  # "Kim gets it", but "Kill it"
+    return not is_statement or said[place - 1].is_any("towards")
+
+
+def _is_one_of(said: Sequence[_Label]) -> bool:
+    """Whether a word tells which of several things is meant: "red one", or a noun before a particle in Japanese."""
+    if len(said) == 1:
+        return False
+    is_noun = is_run(said[0].written) and said[1].is_any("particles")
+    return said[1].is_any("choices") or (is_noun and not any(each.is_unknown for each in said[1:]))
+
+
+def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bool) -> bool:
+    """Whether the words before a word make it a thing: an article, a preposition, "and", or what is to be done."""
+    if len(before) > 1 and before[-1].is_any("articles"):
+        before = before[:-1]
+    if not before:
+        return False
+    last = before[-1]
+    if last.phrase in phrases_in(read.language, "adds"):
+        return True
+    has_article = last.phrase in phrases_in(read.language, "names") and read.language != "ja"
+    return not is_statement and (has_article or read.does(last))
+
+
+def _is_bare(said: Sequence[_Label], language: str) -> bool:
+    """Whether words only name a thing, without an article: "store credit".
+
+    Where languages say an article before each thing, or write things with capitals, that is looked at instead.
+    """
+    words = [each.written for each in said]
+    if language in _WITH_ARTICLES or not all(each.is_unknown for each in said):
+        return False
+    if language == "de":
+        return all(each[0].isupper() for each in words)
+    if language == "ja":
+        return all(map(is_run, words))
+    return len(words) <= (1 if language == "ru" else _MOST_BARE)
+
+
+def _recipient(labels: Sequence[_Label], *, owned: bool = True) -> str:
+    """Return whom something in words about what was asked is for, or ""; with `owned`, "to my brother" as well."""
     for place, (label, after) in enumerate(pairwise(labels)):
-        if label.phrase not in phrases()["towards"]:
+        if not label.is_any("towards"):
             continue
-        owned = labels[place + 2] if place + 2 < len(labels) and after.phrase in phrases()["between"] else after
-        if owned.is_unknown and (owned is not after or after.written[:1].isupper()):
-            return owned.written
+        if after.is_unknown and after.written[:1].isupper():
+            return after.written
+        if owned and after.is_any("between") and place + 2 < len(labels) and labels[place + 2].is_unknown:
+            return labels[place + 2].written
     return ""
 
 
@@ -843,20 +941,3 @@ def _waits(clause: _Clause) -> bool:
         if label.kind not in {"yes", "beside", "fills", "inquires", "no", *_NEUTRAL}:
             return False
     return False
-
-
-def _is_told_of(clause: _Clause) -> bool:
-    """Whether a clause has somebody agree: "they promised me yes"."""
-    kinds = ["" if each.is_unknown else each.kind for each in clause.labels]
-    return "" in kinds and "yes" in kinds[kinds.index("") :] and "yes" not in kinds[: kinds.index("")]
-
-
-def _is_deed(said: Sequence[_Label]) -> bool:
-    """Whether words begin with a verb that is not known to do anything else: "use the card"."""
-    is_verb = len(said) > 1 and said[0].written.islower() and said[0].phrase not in ACTING
-    return is_verb and said[1].kind in {"points", "names"} and said[1].phrase not in phrases()["choices"]
-
-
-def _names_only(said: Sequence[_Label]) -> bool:
-    """Whether words only name something, as in "The blue lamp."."""
-    return all(each.kind in {"", "names", "figure", "points", "own", "scope", "times"} for each in said)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from jazz_select.text import nfkc
-from jazz_select.words import stem, stems
+from jazz_select.words import ACTING, stem, stems
+from jazz_select.words import words as split_name
 
 LONGEST_READ: Final = 4_000
 """The most characters of a message that are read; Unicode folding may turn one into eighteen."""
@@ -23,7 +24,8 @@ POINT: Final = "\ue001"
 """Placeholder for a point inside a number or a name."""
 KINDS: Final = (
     *("waits", "courtesy", "no", "yes", "beside", "harmless", "unneeded", "heard", "asides", "signs", "reports"),
-    *("stops", "scope", "times", "denies", "points", "subjects", "names", "between", "adds", "fills", "inquires"),
+    *("stops", "scope", "times", "denies", "points", "names", "between", "adds", "desires", "fills"),
+    *("inquires", "complains", "states", "particles"),
 )
 """The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
 _OF_ALL_LANGUAGES: Final = frozenset({"alike", "money"})
@@ -41,6 +43,8 @@ _SPLIT: Final = re.compile(
 )
 """A negation whose apostrophe became a space, or an accent over one: "don t"."""
 WORD: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?¡¿…。、！؟]")
+SENTENCES: Final = re.compile(r"(?:[^.!?;…。！？؟\n]|\.(?=\w))+[.!?;…。！？؟\n]*")
+"""A sentence with the marks at its end. A point inside a number or a name ends none."""
 _APART: Final = r"\s()\[\]\"\u3040-\u30ff\u4e00-\u9fff"
 FIGURE: Final = re.compile(rf"[^,{_APART}]*[\d@](?:[^{_APART}]*[^,.;:!?{_APART}])?")
 """A word with a digit or an @: a number, an amount, an identifier or an address."""
@@ -150,6 +154,9 @@ _VALUES: Final = (*range(21), *range(30, 100, 10))
 NUMBER_WORDS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(spelt_words("numbers"))}
 ORDINAL_WORDS: Final = {word: place % 10 + 1 for place, word in enumerate(spelt_words("ordinals"))}
 MULTIPLE_WORDS: Final = {**dict.fromkeys(spelt_words("hundred"), 100), **dict.fromkeys(spelt_words("thousand"), 1_000)}
+_NUMBER_WORD: Final = re.compile("|".join(sorted({*NUMBER_WORDS, *MULTIPLE_WORDS}, key=len, reverse=True)))
+_SPELT_NUMBER: Final = re.compile(rf"(?:{_NUMBER_WORD.pattern})(?:(?:und|-)?(?:{_NUMBER_WORD.pattern}))*")
+"""A number in one word: "twenty-one", "zweihundert"."""
 MONTH_WORDS: Final = {word: place % 12 + 1 for place, word in enumerate(spelt_words("months"))}
 _WEEKDAY_WORDS: Final = {word: place % 7 for place, word in enumerate(spelt_words("weekdays"))}
 AMBIGUOUS_WORDS: Final = frozenset(spelt_words("also"))
@@ -166,6 +173,8 @@ _DIGITS: Final = re.compile(r"\d+")
 _AMOUNT: Final = re.compile(
     r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
 )
+_ENDING: Final = frozenset({"cancel", "close", "delete", "remove", "block", "terminate"})
+"""Verbs of what is no longer needed."""
 _EDGES: Final = ".,;:!?#"
 _RUN: Final = re.compile("[\u4e00-\u9fff]+|[\u30a0-\u30ff]+")
 """A word in a script without spaces."""
@@ -207,6 +216,7 @@ class Shown:
 
     Attributes:
         words: Its words, and those that say the same.
+        deeds: Those of them that say what would be done.
         runs: Its words in scripts without spaces, the longest first.
         figures: Its words with a digit or an @.
         numbers: Its numbers.
@@ -216,6 +226,7 @@ class Shown:
     """
 
     words: frozenset[str]
+    deeds: frozenset[str]
     runs: tuple[str, ...]
     figures: frozenset[str]
     numbers: frozenset[Decimal]
@@ -241,6 +252,7 @@ class Shown:
         runs = {run for each in (text, *words) for run in _RUN.findall(each) if known.get(run, "no") == "no"}
         return cls(
             words=frozenset(words),
+            deeds=_deeds(asked.words),
             runs=tuple(sorted(runs, key=len, reverse=True)),
             figures=figures,
             numbers=frozenset(numbers),
@@ -249,17 +261,21 @@ class Shown:
             money=frozenset(_currencies()[each] for each in _moneys(text)),
         )
 
+    @property
+    def ends(self) -> bool:
+        """Whether what would be done ends something, so that "I no longer need it" agrees."""
+        return not _ENDING.isdisjoint(self.deeds)
+
     def has(self, word: str) -> bool:
         """Whether a word is one of the question's, or a form or the end of one."""
-        if not self.words:
-            return False
-        if not self.words.isdisjoint((word, stem(word), _without_pronoun(word))):
+        if _has_form(self.words, word):
             return True
-        if _CYRILLIC.match(word):
-            begins = word[:_SHORTEST_FORM]
-            return len(word) >= _SHORTEST_FORM and any(each.startswith(begins) for each in self.words)
-        is_part = len(word) >= _SHORTEST_ENDING and word not in kinds_in("")
+        is_part = len(word) >= _SHORTEST_ENDING and not _CYRILLIC.match(word) and word not in kinds_in("")
         return is_part and any(each.endswith(word) for each in self.words)
+
+    def does(self, word: str) -> bool:
+        """Whether a word says what would be done."""
+        return _has_form(self.deeds, word)
 
     def other(self, text: str, *, spelt: bool) -> str:
         """Return the first number, date, time or currency in a text that the question does not show, or "".
@@ -314,9 +330,14 @@ class Shown:
             if word in self.words or word in AMBIGUOUS_WORDS:
                 continue
             beside = words[max(place - 1, 0) : place + 2]
-            is_month = word in MONTH_WORDS and (word not in kinds_in("") or any(each.isdecimal() for each in beside))
+            is_day = word not in kinds_in("") or any(each.isdecimal() for each in beside)  # "mon" is French as well
+            is_month = word in MONTH_WORDS and is_day
             is_other = (
-                (word in _WEEKDAY_WORDS and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days})
+                (
+                    is_day
+                    and word in _WEEKDAY_WORDS
+                    and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days}
+                )
                 or (is_month and MONTH_WORDS[word] not in {each.month for each in self.days})
                 or (word in ORDINAL_WORDS and ORDINAL_WORDS[word] not in {each.day for each in self.days})
             )
@@ -334,7 +355,7 @@ def describe_other(written: str) -> str:
     is_day = any(each in MONTH_WORDS or each in _WEEKDAY_WORDS for each in parts)
     if is_day or _CLOCK.fullmatch(word) or _DAY.fullmatch(word):
         return "time"
-    is_number = _number(word) is not None or any(each in NUMBER_WORDS or each in MULTIPLE_WORDS for each in parts)
+    is_number = _number(word) is not None or any(_SPELT_NUMBER.fullmatch(each) for each in parts)
     return "number" if is_number else "thing"
 
 
@@ -348,8 +369,8 @@ def is_figure(word: str) -> bool:
 
 
 def is_run(word: str) -> bool:
-    """Whether a word has one of a script without spaces in it."""
-    return _RUN.search(word) is not None
+    """Whether a word is one of a script without spaces, such as a noun in Japanese."""
+    return _RUN.fullmatch(word) is not None
 
 
 def _words(text: str, *, but: frozenset[str]) -> set[str]:
@@ -357,6 +378,37 @@ def _words(text: str, *, but: frozenset[str]) -> set[str]:
     known = kinds_in("")
     found = {*WORD.findall(text.casefold()), *stems(text)}
     return {each for each in found if known.get(each) not in but and any(map(str.isalpha, each))}
+
+
+def _deeds(asked: str) -> frozenset[str]:
+    """Return the verbs of what would be done, and the words that say the same; `asked` begins with a tool's name.
+
+    The last of several words of a name is an object, even if it is spelt like a verb: the order in "cancel_order".
+    """
+    names = [split_name(each) for each in asked.split()]
+    parts = [word for each in names if len(each) > 1 for word in each[:-1]]
+    verbs = ACTING.intersection(parts) or ACTING.intersection(*(names[:1] or [()]))
+    verbs = verbs or ACTING.intersection(word for each in names for word in each)
+    return verbs.union(*(_alike().get(each, ()) for each in verbs))
+
+
+def _has_form(words: frozenset[str], word: str) -> bool:
+    """Whether words have a word, or a form of it."""
+    if not words.isdisjoint((word, stem(word), _without_pronoun(word))):
+        return True
+    if word.isascii() and word in kinds_in(""):
+        return False
+    bare = _without_accents(word)
+    return len(bare) >= _SHORTEST_ENDING and any(_is_form(bare, each) for each in words)
+
+
+def _is_form(word: str, of: str) -> bool:
+    """Whether a word may be another form of one: "anúlalo" of "anular", "Анне" of "Анна"."""
+    if _CYRILLIC.match(word):
+        is_long = min(len(word), len(of)) >= _SHORTEST_FORM and word[:_SHORTEST_FORM] == of[:_SHORTEST_FORM]
+        return is_long or (len(word) == len(of) and word[:-1] == of[:-1])
+    begins = max(len(of) - 2, _SHORTEST_ENDING)
+    return len(of) > _SHORTEST_FORM and of not in ACTING and word.startswith(_without_accents(of)[:begins])
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -395,11 +447,15 @@ def _moneys(text: str) -> list[str]:
     ]
 
 
+def _without_accents(word: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+
+
 def _without_pronoun(word: str) -> str:
     """Return a verb of Spanish, Italian or French without the pronoun at its end: "págala"."""
     if not word.endswith(_PRONOUNS):
         return word
-    plain = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    plain = _without_accents(word)
     return (plain[:-3] if plain.endswith("s") else plain[:-2]).rstrip("-")
 
 
@@ -435,15 +491,14 @@ def _number(written: str) -> Decimal | None:
 
 
 def _value(words: Sequence[str]) -> int | None:
-    """Return the value of a number in words, or None."""
+    """Return the value of a number in words, or None. It only tells whether a number is the call's."""
     whole = part = 0
-    for word in (piece for each in words for piece in each.split("-")):
-        if word in MULTIPLE_WORDS:
-            part = (part or 1) * MULTIPLE_WORDS[word]
-            if MULTIPLE_WORDS[word] > 100:  # noqa: PLR2004 - it ends a group
-                whole, part = whole + part, 0
-        elif word in NUMBER_WORDS:
-            part += NUMBER_WORDS[word]
-        else:
+    for word in words:
+        if not _SPELT_NUMBER.fullmatch(word):
             return None
+        for piece in _NUMBER_WORD.findall(word):
+            times = MULTIPLE_WORDS.get(piece, 0)
+            part = (part or 1) * times if times else part + NUMBER_WORDS[piece]
+            if times > 100:  # noqa: PLR2004 - it ends a group
+                whole, part = whole + part, 0
     return whole + part

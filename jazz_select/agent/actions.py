@@ -53,12 +53,14 @@ class Begin:
         after: The flow that was answered; it stays before them. Empty if none.
         is_held: Whether to ask for a yes before the first begins, and to begin none of the others.
         is_first: Whether a model at work on the first is the first to read the message.
+        wanted: The words in which they were asked for, if those are not the whole message.
     """
 
     wishes: tuple[Wish, ...]
     after: str = ""
     is_held: bool = False
     is_first: bool = False
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import Any, Final, Literal, Self, cast
 
+from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.agent_options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
-from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
+from jazz_select.agent.answer import AnswerWriter, cut_short
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -14,29 +15,30 @@ from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCal
 from jazz_select.agent.conversation import Conversation, normalized_message
 from jazz_select.agent.conversation_view import forget_closed
 from jazz_select.agent.decide import decide
+from jazz_select.agent.flows.free_answer import FreeAnswer
+from jazz_select.agent.flows.one_flow import OneFlow
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.guards import CONTINUE, FINISH, GUARD_FAILED, Guard, through_in_time
 from jazz_select.agent.graph.router import PRE_CHECK
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
-from jazz_select.agent.part_checks import (
-    check_agent_parts,
-    checked_facts,
-    resolve_facts,
-    unusable_checks,
-)
+from jazz_select.agent.handover import Handover
+from jazz_select.agent.known_flows import KnownFlows
+from jazz_select.agent.part_checks import check_agent_parts, checked_facts, resolve_facts
 from jazz_select.agent.reading.message_reader import MessageReader
 from jazz_select.agent.reading.selection_reader import SelectionReader
-from jazz_select.agent.run import ActionRunner, pending_of_top
-from jazz_select.agent.turn import TurnInput, TurnRequest, TurnResult, TurnWork, checked_input
+from jazz_select.agent.reading.value_checks import unusable_checks
+from jazz_select.agent.run import ActionRunner, with_reading
+from jazz_select.agent.titles import Titles, titles_of
+from jazz_select.agent.turn import ASK, TurnInput, TurnRequest, TurnResult, TurnState, checked_input
 from jazz_select.agent.turn_events import listening, tell_of_step
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import CannotDo, ConfigError
-from jazz_select.flow.base import check_calls, check_connected
+from jazz_select.flow.base import BaseFlow, check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.outcomes.callers import in_conversation
 from jazz_select.ports import ClaimStore
@@ -48,12 +50,13 @@ from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.prompt import Ledger
+from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import Trace, span
 from jazz_select.texts import Texts, say, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
-from jazz_select.values import Message, flow_id
+from jazz_select.values import Message
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -170,7 +173,8 @@ class Agent:
             self._tools.values(), decision_callback, calls.open_router, claims=approval.claims, on_call=tell_of_step
         )
         options = ChainOptions.of({each.name: getattr(calls, each.name) for each in fields(calls)})
-        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
+        flows = self._flows = KnownFlows(selector.flow_registry, executor.tools)
+        self._titles = Titles(flows.find, executor.tools)
         loops = None
         if chat is not None:
             loops = OpenFlows(
@@ -179,24 +183,38 @@ class Agent:
                 system=prompt.system,
                 options=options,
                 open_tools=prompt.open_tools,
-                find=self._titles.find,
+                find=flows.find,
                 offers=lambda: titles_of(selector.flow_registry.values()),
             )
         self._approval = AgentApproval(approval)
-        self._running = TurnFlows(
+        gate = DestructionGate(flows)
+        one = OneFlow(
             selector=selector,
             executor=executor,
-            gate=DestructionGate(executor.tools),
-            loops=loops,
-            approval=self._approval,
+            flows=flows,
             titles=self._titles,
+            gate=gate,
+            loops=loops,
             decision=decision_callback if isinstance(decision_callback, ModelDecision) else None,
-            decider=decides,
-            handover_after=handover_after,
+            keeps_failed=handover_after is not None,
         )
-        speaks = "" if chat is None else prompt.system
-        self._reader = MessageReader(selections=SelectionReader(running=self._running, model=chat, speaks=speaks))
-        self._runner = ActionRunner(running=self._running)
+        self._free = FreeAnswer(flows=flows, titles=self._titles, loops=loops, approval=self._approval)
+        self._running = TurnFlows(one=one, answers=self._free, approval=self._approval)
+        self._handover = Handover(flows=flows, running=self._running, after=handover_after)
+        self._reader = MessageReader(
+            selections=SelectionReader(
+                selector=selector,
+                flows=flows,
+                titles=self._titles,
+                decider=decides,
+                asks_to_begin=self._approval.asks_to_begin,
+                model=chat,
+                speaks="" if chat is None else prompt.system,
+            )
+        )
+        self._runner = ActionRunner(
+            flows=flows, titles=self._titles, gate=gate, approval=self._approval, selector=selector
+        )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -311,14 +329,14 @@ class Agent:
             if holds:
                 request = replace(request, facts=await resolve_facts(holds))
             if request.ledger is not None:
-                await forget_closed(request.ledger, self._titles.find, known)
+                await forget_closed(request.ledger, self._flows.find, known)
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
-            work: TurnWork = ended
+            state: TurnState = ended
             if traced is not None:
-                traced.note({"status": work.status, "flows": [run.flow for run in work.runs]})
-                traced.hold({"message": work.request.message, "text": work.text, "reason": work.reason})
-            prompt = await self._running.prompts(work.stack.flows)
-        result = work.result(prompt=prompt, trace=trace)
+                traced.note({"status": state.status, "flows": [run.flow for run in state.runs]})
+                traced.hold({"message": state.request.message, "text": state.text, "reason": state.reason})
+            prompt = await self._prompts(state.agenda)
+        result = state.result(prompt=prompt, trace=trace)
         if on_event is not None:
             with time_budget(budget.deadline.left_s):  # a listener shares the turn's time, so it cannot block it
                 await tell(on_event, Finished(answer=result))
@@ -355,17 +373,17 @@ class Agent:
             elif node == _SELECT:
                 left = await self._selected(value)
             elif node == _RUN:
-                work = await self._running.run(value)
-                left = NodeExit(work, "back" if work.handed_back else "")
+                state = await self._running.run(value)
+                left = NodeExit(state, "back" if state.handed_back else "")
             elif node == _CONVERSE:
-                left = NodeExit(await self._running.converse(value))
+                left = NodeExit(await self._free.answer(value))
             elif node == _ANSWER:
-                left = NodeExit(await self._answers.give(await self._running.handed_over(value)))
+                left = NodeExit(await self._answers.give(await self._handover.hand_over(value)))
             if traced is not None and left.tag:
                 traced.note({"route": left.tag})
         return left
 
-    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnWork]:
+    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnState]:
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
@@ -377,47 +395,40 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) else ""
-        ended = TurnWork(request=request, stack=request.stack, status="blocked", text=text, reason=reason)
+        ended = replace(TurnState.of(request), status="blocked", text=text, reason=reason)
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
-    async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[TurnWork]:
+    async def _selected(self, given: TurnRequest | TurnState) -> NodeExit[TurnState]:
         """Read the message, or a part that a model at work on a flow handed back, decide, and carry it out."""
-        if isinstance(given, TurnWork):
-            state = TurnWork(
-                request=replace(given.request, message=given.handed_back),
-                stack=given.stack,
-                runs=given.runs,
-                chain=given.chain,
-                calls=given.calls,
-                called=given.called,
-                returned=given.returned,
-                notes=given.notes,
-                text=given.text,
-                error=given.error,
-                hands_over=False,
-            )
+        if isinstance(given, TurnState):
+            state = given.for_part()
             reading = await self._reader.read_part(state)
         else:
-            state = self._state_before(given)
+            state = TurnState.of(given).with_live_flows(lambda name: self._flows.find(name) is not None)
             reading = await self._reader.read(state)
         actions = decide(state, reading, self._reader.selections.able)
-        selected = await self._runner.carry_out(state, reading, actions)
-        if isinstance(given, TurnWork):
+        selected = await self._runner.carry_out(with_reading(state, reading), actions)
+        if isinstance(given, TurnState):
             selected = replace(selected, request=given.request)
         spent = spent_budget()
         if spent is not None:
             spent.stopped("before anything was run")
-            selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
-        return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
+            selected = replace(selected, way=ASK, pending=selected.pending or selected.granted)
+        way = selected.way.to
+        return NodeExit(selected.with_status_before() if way == "ask" else selected, way)
 
-    def _state_before(self, request: TurnRequest) -> TurnWork:
-        """Return the state of a turn before its message is read: the open flows that are live, and what waits."""
-        stack = request.stack
-        gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
-        left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
-        reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
-        pending = pending_of_top(request.conversation.pending, left.top)
-        return TurnWork(request=request, stack=left, pending=pending, reason=reason)
+    async def _prompts(self, agenda: Agenda) -> str:
+        """Return the prompts of the open flows, the active one first, without those that fail to render."""
+        return "\n\n".join(
+            filter(None, [await _prompt(self._flows.find(each.name)) for each in reversed(agenda.flows)])
+        )
+
+
+async def _prompt(flow: BaseFlow | None) -> str:
+    try:
+        return await prompt_of(flow) if flow is not None else ""
+    except Exception:  # noqa: BLE001 - an author's prompt may raise anything; the turn's result must not be lost
+        return ""
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:

@@ -1,6 +1,6 @@
 """The end of a turn: what happened in words, and the answer in the requested schema."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -9,79 +9,28 @@ import orjson
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
-from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, listed_in
-from jazz_select.agent.flows.flow_runner import ONE_OF, FlowRun
+from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.agent.turn import TurnWork
+from jazz_select.agent.titles import Titles, shown_value
+from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
-from jazz_select.json_values import as_json, storable, storable_fields, storable_text
+from jazz_select.json_values import as_json, storable, storable_fields
 from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
-from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line, titled, written
+from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line
 from jazz_select.texts import say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 from jazz_select.words import by_spelling, folded_name
 
 _LONGEST_VALUE: Final = 300
-_MOST_TITLES: Final = 40
 _LONGEST_OBJECT: Final = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Titles:
-    """Display names of flows and tools for users, never those that code uses; `find` returns the flow of a name."""
-
-    find: Callable[[str], BaseFlow | None]
-    tools: Mapping[str, Tool]
-
-    def flow(self, name: str) -> str:
-        """Return a flow's title, or its name in words if the flow is gone."""
-        flow = self.find(name)
-        return flow.display_name if flow is not None else titled(name)
-
-    def tool(self, name: str) -> str:
-        """Return a tool's title, or its name in words if the tool is not connected."""
-        return getattr(self.tools.get(name), "display_name", "") or titled(name)
-
-    def effects(self, ran: Iterable[Ran]) -> list[str]:
-        """Return the tools of these calls that changed something, without duplicates."""
-        known = [(each, self.tools.get(each.tool)) for each in ran]
-        return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))
-
-    def done_already(self, tools: Sequence[str]) -> str:
-        """Say that these tools have run, and which connected tools undo them."""
-        if not tools:
-            return ""
-        undo = [each.name for each in self.tools.values() if each.undoes in tools]
-        done = say("done_already", tools=self.named(tools))
-        return f"{done} {say('can_be_undone', tools=self.named(undo))}" if undo else done
-
-    def named(self, names: Iterable[str]) -> str:
-        """Return the titles of several tools, without duplicates."""
-        return ", ".join(dict.fromkeys(map(self.tool, names)))
-
-    def step(self, name: str) -> str:
-        """Return the title of a pending step: one tool, or a choice of several."""
-        one_of, marked, between = name.partition(ONE_OF)
-        if marked and not one_of:
-            return f"{ONE_OF}{self.named(between.split(', '))}"
-        return name if " " in name and name not in self.tools else self.tool(name)
-
-
-def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
-    """Return titles of flows that no guard withholds, parts left out; at most `_MOST_TITLES`."""
-    flows = list(flows)
-    parts = {part.name for flow in flows for part in flow.subflows}
-    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in parts]
-    return [each.display_name for each in anybody[:_MOST_TITLES]]
 
 
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
@@ -293,52 +242,46 @@ def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
         return ""
 
 
-def shown_value(value: object) -> str:
-    """Return a value as text for users, cut if it is long."""
-    text = written(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
-    return beginning(text, _LONGEST_VALUE)
-
-
-def cut_short(work: TurnWork, titles: Titles) -> TurnWork:
+def cut_short(state: TurnState, titles: Titles) -> TurnState:
     """Add to a turn's answer that the turn ran out of time: what was done, and what has an unknown outcome."""
     budget = _exceeded_budget()
     if budget is None:
-        return work
+        return state
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
-    work = replace(work, reason="; ".join(filter(None, (over, work.reason))))
-    if work.value is not None:
-        return work  # its text is the value's
-    new = (text for text in _call_outcomes(work, titles) if text not in work.text)
+    state = replace(state, reason="; ".join(filter(None, (over, state.reason))))
+    if state.value is not None:
+        return state  # its text is the value's
+    new = (text for text in _call_outcomes(state, titles) if text not in state.text)
     late = " ".join((say("out_of_time"), *new))
-    if work.status in {"waiting", "confirming"}:
-        return replace(work, text=f"{late}\n\n{work.text}")
-    top, last = work.stack.top, work.runs[-1] if work.runs else None
+    if state.status in {"waiting", "confirming"}:
+        return replace(state, text=f"{late}\n\n{state.text}")
+    top, last = state.agenda.top, state.runs[-1] if state.runs else None
     goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
-    question = repeated_question(top, work.request.context, titles) if top is not None and goes_on else ""
-    nothing = last is None and work.chain is None and not work.text
+    question = repeated_question(top, state.request.context, titles) if top is not None and goes_on else ""
+    nothing = last is None and state.chain is None and not state.text
     return replace(
-        work,
-        status="failed" if work.status == "done" and nothing else work.status,
-        text="\n\n".join(filter(None, (work.text, late, question))),
+        state,
+        status="failed" if state.status == "done" and nothing else state.status,
+        text="\n\n".join(filter(None, (state.text, late, question))),
     )
 
 
-def done_so_far(work: TurnWork, titles: Titles) -> str:
+def done_so_far(state: TurnState, titles: Titles) -> str:
     """Say which changes this turn made, before a flow asks its next question.
 
     Calls of a flow whose model has told of them are left out.
     """
-    told = [call for run in work.runs[:-1] if run.text for call in run.ran]
-    new = [each for each in work.calls if not any(each is call for call in told)]
+    told = [call for run in state.runs[:-1] if run.text for call in run.ran]
+    new = [each for each in state.calls if not any(each is call for call in told)]
     known = [each for each in new if not each.failed and each.tool in titles.tools]
     done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
     return say("done_now", tools=done) if done else ""
 
 
-def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
+def _call_outcomes(state: TurnState, titles: Titles) -> list[str]:
     """Say which calls of unfinished flows and chains succeeded, and which have an unknown outcome."""
-    steps = [step for run in work.runs if run.status != "done" for step in run.steps]
-    entries = work.chain.entries if work.chain is not None else ()
+    steps = [step for run in state.runs if run.status != "done" for step in run.steps]
+    entries = state.chain.entries if state.chain is not None else ()
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
@@ -346,14 +289,14 @@ def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
     return texts + _unknown_outcomes(doubtful, titles)
 
 
-def _unfinished(work: TurnWork, titles: Titles) -> str:
+def _unfinished(state: TurnState, titles: Titles) -> str:
     """Say what was done and what is left if a model reached its limit of calls, and nothing else ends the turn."""
-    is_over = work.error is not None or work.pending is not None or _exceeded_budget() is not None
-    run = work.runs[-1] if work.runs else None
-    if not work.incomplete or is_over or (run is not None and run.status != "active"):
+    is_over = state.error is not None or state.pending is not None or _exceeded_budget() is not None
+    run = state.runs[-1] if state.runs else None
+    if not state.incomplete or is_over or (run is not None and run.status != "active"):
         return ""
-    left = titles.flow(run.flow) if run is not None else json_line(beginning(work.request.message, _LONGEST_VALUE))
-    done = done_so_far(work, titles)
+    left = titles.flow(run.flow) if run is not None else json_line(beginning(state.request.message, _LONGEST_VALUE))
+    done = done_so_far(state, titles)
     return " ".join(filter(None, (done, say("unfinished", what=left))))
 
 
@@ -374,92 +317,92 @@ class AnswerWriter:
     titles: Titles
     model_timeout_s: float | None = 30.0
 
-    async def give(self, work: TurnWork) -> TurnWork:
+    async def give(self, state: TurnState) -> TurnState:
         """Return the answer of a turn in words, and in the schema if there is one."""
-        work = self._in_words(_with_question(work))
-        schema = work.request.schema
-        if schema is None or work.status in {"waiting", "confirming", "open", "failed", "blocked"}:
-            return cut_short(work, self.titles)
+        state = self._in_words(_with_question(state))
+        schema = state.request.schema
+        if schema is None or state.status in {"waiting", "confirming", "open", "failed", "blocked"}:
+            return cut_short(state, self.titles)
         with span("format", "decision") as traced:
-            work, tier = await self._fill_schema(work, schema)
+            state, tier = await self._fill_schema(state, schema)
             if traced is not None:
-                traced.note({"tier": tier.value, "given": work.value is not None})
-        return cut_short(work, self.titles)
+                traced.note({"tier": tier.value, "given": state.value is not None})
+        return cut_short(state, self.titles)
 
-    def _in_words(self, work: TurnWork) -> TurnWork:  # noqa: C901 - a text for each way to wait
-        status, titles = work.status, self.titles
-        support = work.request.facts.get("support")
+    def _in_words(self, state: TurnState) -> TurnState:  # noqa: C901 - a text for each way to wait
+        status, titles = state.status, self.titles
+        support = state.request.facts.get("support")
         contact = "" if support is None else as_text(support)
         texts = [
-            worded(run, titles, contact) for run in work.runs if run.status != "failed" or _exceeded_budget() is None
+            worded(run, titles, contact) for run in state.runs if run.status != "failed" or _exceeded_budget() is None
         ]
-        top = work.stack.top
-        back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
+        top = state.agenda.top
+        back = say("back", title=titles.flow(state.resumed)) if state.resumed else ""
         if status == "handed_over":
             back = ""
-            texts = _taken_over(work, titles, contact)
-        elif work.paused:
-            status = status if work.pending is not None else "waiting"
-        elif back and top is not None and work.request.schema is None:
-            if work.pending is not None:
-                back = f"{back} {work.pending.question()}"
+            texts = _taken_over(state, titles, contact)
+        elif state.way.pauses:
+            status = status if state.pending is not None else "waiting"
+        elif back and top is not None and state.request.schema is None:
+            if state.pending is not None:
+                back = f"{back} {state.pending.question()}"
             elif top.status != "active":
-                back = f"{back} {repeated_question(top, work.request.context, titles)}"
+                back = f"{back} {repeated_question(top, state.request.context, titles)}"
                 status = "waiting" if status == "done" else status
-        elif work.pending is not None:
+        elif state.pending is not None:
             texts = [
-                *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked", "failed"}),
-                *(run.text for run in work.runs[:-1] if run.status == "active"),
+                *(worded(run, titles, contact) for run in state.runs if run.status in {"done", "blocked", "failed"}),
+                *(run.text for run in state.runs[:-1] if run.status == "active"),
                 *(
-                    run.text or done_so_far(work, titles)
-                    for run in work.runs[-1:]
+                    run.text or done_so_far(state, titles)
+                    for run in state.runs[-1:]
                     if run.status not in {"done", "blocked", "failed"}
                 ),
-                work.pending.question(),
+                state.pending.question(),
             ]
-        elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
-            status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
-        if isinstance(work.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(work, titles)):
+        elif top is not None and top.status != "active" and (not state.runs or not state.runs[-1].begun):
+            status, texts = "waiting", [repeated_question(top, state.request.context, titles)]
+        if isinstance(state.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(state, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        if status in {"waiting", "confirming"} and not back and (queued := self._queued(work)):
+        if status in {"waiting", "confirming"} and not back and (queued := self._queued(state)):
             texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
-        text = "\n\n".join(text for text in (work.text, *texts, back, _unfinished(work, titles)) if text)
-        if _exceeded_budget() is None and (_was_not_read(work) or (not text and isinstance(work.error, ChainError))):
+        text = "\n\n".join(text for text in (state.text, *texts, back, _unfinished(state, titles)) if text)
+        if _exceeded_budget() is None and (_was_not_read(state) or (not text and isinstance(state.error, ChainError))):
             # What was wished is kept, and the next message goes on with it.
             text = "\n\n".join(filter(None, (say("no_answer"), text)))
-        reason = work.reason or (work.pending.reason if work.pending else "")
+        reason = state.reason or (state.pending.reason if state.pending else "")
         return replace(
-            work,
-            status="failed" if isinstance(work.error, ChainError) and work.pending is None else status,
+            state,
+            status="failed" if isinstance(state.error, ChainError) and state.pending is None else status,
             text=text,
-            reason=reason or (work.runs[-1].problem if work.runs else ""),
+            reason=reason or (state.runs[-1].problem if state.runs else ""),
         )
 
-    def _queued(self, work: TurnWork) -> str:
+    def _queued(self, state: TurnState) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
-        top, names = work.stack.top, list[str]()
-        listed = listed_in(work.pending, work.stack.flows)
-        for each in reversed(work.stack.flows[:-1]):
+        top, names = state.agenda.top, list[str]()
+        listed = state.agenda.listed_in(state.pending)
+        for each in reversed(state.agenda.flows[:-1]):
             if any(each is one for one in listed):
                 continue  # the question names it
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
-            if each.status == "queued" and each.turn == work.request.conversation.turns and not is_caller:
+            if each.status == "queued" and each.turn == state.request.conversation.turns and not is_caller:
                 names.append(_with_objects(each, self.titles))
         return say("to_come", steps=", ".join(names)) if names else ""
 
-    async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
-        filled = filled_schema(schema, work.runs)
+    async def _fill_schema(self, state: TurnState, schema: OutputSchema) -> tuple[TurnState, Tier]:
+        filled = filled_schema(schema, state.runs)
         if filled is not None:
             text = orjson.dumps(filled.plain).decode()
-            return replace(work, value=filled.value, text=text), Tier.DETERMINISTIC
-        chain = _transcript(work)
+            return replace(state, value=filled.value, text=text), Tier.DETERMINISTIC
+        chain = _transcript(state)
         if self.model is None:
             problem = "what tools returned does not fill the schema, and there is no model to put it there"
             error = FormatError(
                 problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
             )
-            return replace(work, error=work.error or error), Tier.OPEN
+            return replace(state, error=state.error or error), Tier.OPEN
         try:
             given = await finalize(
                 self.model,
@@ -469,31 +412,31 @@ class AnswerWriter:
                 model_timeout_s=self.model_timeout_s,
             )
         except (FormatError, ChainError) as error:
-            return replace(work, error=work.error or error, reason=work.reason or str(error)), Tier.OPEN
-        incomplete = work.incomplete or given.incomplete
-        return replace(work, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
+            return replace(state, error=state.error or error, reason=state.reason or str(error)), Tier.OPEN
+        incomplete = state.incomplete or given.incomplete
+        return replace(state, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
 
 
-def _taken_over(work: TurnWork, titles: Titles, contact: str) -> list[str]:
+def _taken_over(state: TurnState, titles: Titles, contact: str) -> list[str]:
     """Return what was done before a person takes over, and that one does, unless a flow said so itself."""
-    told = [run for run in work.runs if run.status in {"done", "failed"} or run.refusal]
+    told = [run for run in state.runs if run.status in {"done", "failed"} or run.refusal]
     texts = [worded(run, titles, contact) for run in told]
-    over = (titles.find(run.flow) for run in work.runs if run.status == "done")
+    over = (titles.find(run.flow) for run in state.runs if run.status == "done")
     if any(flow is not None and flow.handover for flow in over):
         return texts
-    top = work.stack.top
-    about = work.runs[-1].flow if work.runs else ""
+    top = state.agenda.top
+    about = state.runs[-1].flow if state.runs else ""
     if top is not None:
         about = top.name
     told_over = say("handed_over", title=titles.flow(about)) if about else say("handed_over_now")
     return [*texts, told_over, _turn_to(contact)]
 
 
-def _was_not_read(work: TurnWork) -> bool:
+def _was_not_read(state: TurnState) -> bool:
     """Whether the model failed that was to read the message, so that only the same question is asked again."""
-    top, before = work.stack.top, work.request.conversation.active
-    failed = work.selection is not None and bool(work.selection.decision.error)
-    if not failed or work.runs or work.text or work.granted is not None:
+    top, before = state.agenda.top, state.request.conversation.active
+    failed = state.selection is not None and bool(state.selection.decision.error)
+    if not failed or state.runs or state.text or state.granted is not None:
         return False
     return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
 
@@ -506,26 +449,26 @@ def _with_objects(flow: OpenFlow, titles: Titles) -> str:
     return f"{title} ({objects})" if objects else title
 
 
-def _with_question(work: TurnWork) -> TurnWork:
+def _with_question(state: TurnState) -> TurnState:
     """Ask the question of a flow that is resumed, or ran before another wish, now, so that one yes is enough.
 
     With a schema there is no text for the question, so the next turn asks it.
     """
-    top = work.stack.top
-    if top is None or top.pending is None or work.pending or work.status == "handed_over":
-        return work
-    if not work.resumed and top.name not in {run.flow for run in work.runs}:
-        return work
-    if work.request.schema is not None or (work.resumed and isinstance(work.error, ChainError)):
-        return work
-    stack = work.stack.with_top(top.model_copy(update={"pending": None}))
-    return replace(work, stack=stack, pending=top.pending, status="confirming")
+    top = state.agenda.top
+    if top is None or top.pending is None or state.pending or state.status == "handed_over":
+        return state
+    if not state.resumed and top.name not in {run.flow for run in state.runs}:
+        return state
+    if state.request.schema is not None or (state.resumed and isinstance(state.error, ChainError)):
+        return state
+    agenda = state.agenda.with_top(top.model_copy(update={"pending": None}))
+    return replace(state, agenda=agenda, pending=top.pending, status="confirming")
 
 
-def _transcript(work: TurnWork) -> Chain:
+def _transcript(state: TurnState) -> Chain:
     """Return the turn as one chain: tool calls of flows, then the chain of a model if there is one."""
     entries = list[Entry]()
-    for run in work.runs:
+    for run in state.runs:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
                 continue
@@ -534,9 +477,9 @@ def _transcript(work: TurnWork) -> Chain:
             arguments, _ = storable_fields(without_filled(step.arguments, step.filled))
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(replace(result, output=output))
-    if work.chain is not None:
-        return replace(work.chain, entries=(*entries, *work.chain.entries))
-    said = tuple(each.message() for each in work.request.conversation.messages)
-    entries.append(AssistantText(text=work.text))
-    asked = Message(role="user", content=work.request.message)
-    return Chain(messages=(*said, asked), entries=tuple(entries), answer=work.text)
+    if state.chain is not None:
+        return replace(state.chain, entries=(*entries, *state.chain.entries))
+    said = tuple(each.message() for each in state.request.conversation.messages)
+    entries.append(AssistantText(text=state.text))
+    asked = Message(role="user", content=state.request.message)
+    return Chain(messages=(*said, asked), entries=tuple(entries), answer=state.text)

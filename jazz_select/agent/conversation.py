@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
 
 from jazz_select.arguments import Seconds, check_argument
-from jazz_select.consent import NEITHER, Consent, is_every, names_a_number, read_with_reason
+from jazz_select.consent import NEITHER, Consent, is_every, names_some, read_with_reason
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
@@ -160,11 +160,11 @@ class PendingCall(BaseModel):
         return (NEITHER, _ONLY_SOME) if self._names_only_some(message) else (said, "")
 
     def _names_only_some(self, message: str) -> bool:
-        """Whether a message names some of several calls, by their tools, arguments or numbers, and not the others."""
+        """Whether a message names some of several calls alone, by their tools, arguments or numbers, or "for her"."""
         own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
         said = {word for word in stems(message) if not all(word in each for each in own)}
         named = [not said.isdisjoint(each) for each in own]
-        return (any(named) and not all(named)) or (bool(self.more) and names_a_number(message, len(own)))
+        return (any(named) and not all(named)) or (bool(self.more) and names_some(message, len(own)))
 
     def question(self) -> str:
         """Return the question for the user."""
@@ -263,6 +263,8 @@ RESULT_TOKENS: Final = 6_000
 """Most tokens of a result that is kept whole: it has room beside what is told of the call itself."""
 LONGEST_RESULT: Final = 24_000
 """Most characters of a result that is kept whole; blanks are no tokens."""
+ONE_OF: Final = "one of "
+"""Prefix of the name of a decision step of a chain; the candidate tools follow."""
 LeftOut = Literal["", "part", "all"]
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
@@ -486,6 +488,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         failed: Flows that failed after a destructive call, or were handed over to a person when they failed; if asked
             for again, they resume where they failed.
         episodes: Summaries of the last turns, added to the next request for recall.
+        ran: The flows that ran in each of the last turns.
         pending: The call that the last turn asked the user to approve; a yes allows it once.
         done: Flows completed in the last turns; the next message may still be about them.
         calls: The last forty calls of tools, by flows and models, with what they returned.
@@ -503,6 +506,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     flows: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
     failed: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
     episodes: Annotated[tuple[str, ...], FailFast()] = ()
+    ran: Annotated[tuple[tuple[str, ...], ...], FailFast()] = ()
     pending: PendingCall | None = None
     done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = Field(default=0, ge=0)
@@ -651,74 +655,6 @@ def bounded(text: str) -> str:
 def said_by_user(text: str) -> str:
     """Return an episode of a user's message, and mark a phrase in it that would pass for the agent's part."""
     return "The user said: " + cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
-
-
-def listed_in(question: PendingCall | None, flows: Sequence[OpenFlow]) -> list[OpenFlow]:
-    """Return those of these flows that are queued with a call of their own which a question lists."""
-    calls = () if question is None else question.calls
-    return [
-        each
-        for each in flows
-        if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
-    ]
-
-
-def after_selection(  # noqa: PLR0913 - the stack, and what a request chose and said
-    flows: Sequence[OpenFlow],
-    failed: Sequence[OpenFlow],
-    chosen: Sequence[str],
-    *,
-    request: str,
-    turn: int,
-    logged: str = "",
-    values: Sequence[Mapping[str, Any]] = (),
-) -> tuple[OpenFlow, ...]:
-    """Return the stack after a request has chosen these flows, the one to run now on top.
-
-    The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state
-    (`resumed_flows`); all others are begun. The active flow stays on top if it is chosen, and is parked below
-    otherwise. `values` are what was said for each of the chosen flows.
-    """
-    active = flows[-1].name if flows else ""
-    said = values or [dict[str, Any]() for _ in chosen]
-    wanted = list(zip(chosen, said, strict=True))
-    if active in chosen:
-        wanted.insert(0, wanted.pop(list(chosen).index(active)))
-    known = [*failed, *flows]
-    placed: list[OpenFlow] = []
-    resumed = resumed_flows(flows, failed, wanted)
-    for (name, _), own in zip(wanted, resumed, strict=True):
-        if own is not None:
-            placed.append(own)
-            continue
-        nth = 1 + max((each.nth for each in (*known, *placed) if (each.name, each.turn) == (name, turn)), default=-1)
-        placed.append(OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, nth=nth, logged=logged))
-    rest = [flow for flow in flows if not any(flow.key == each.key for each in placed)]
-    return (*rest, *reversed(placed))
-
-
-def resumed_flows(
-    flows: Sequence[OpenFlow], failed: Sequence[OpenFlow], wanted: Sequence[tuple[str, Mapping[str, Any]]]
-) -> list[OpenFlow | None]:
-    """Return the open or failed flow that each of these wishes comes back to, or None if it is begun anew.
-
-    A wish comes back to a flow that has all its values. Otherwise the first wish for a flow comes back to the latest
-    one, the active flow before all others, unless that is for another object: it has other values.
-    """
-    left = list({flow.key: flow for flow in (*failed, *flows)}.values())
-    active = flows[-1] if flows else None
-    named: set[str] = set()
-    found: list[OpenFlow | None] = []
-    for name, values in wanted:
-        own = next((each for each in reversed(left) if each.name == name and each.has(values)), None)
-        if own is None and name not in named:
-            latest = [each for each in reversed(left) if each.name == name]
-            own = next((each for each in latest if each is active or not each.is_for_another(values)), None)
-        if own is not None:
-            left.remove(own)
-        named.add(name)
-        found.append(own)
-    return found
 
 
 def part_paths(flow: BaseFlow, path: str) -> list[str]:

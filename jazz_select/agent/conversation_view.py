@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, Said
 from jazz_select.agent.earlier_calls import CallLine, fresh_lines, growing_lines
-from jazz_select.agent.turn import TurnRequest, TurnWork
+from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.selector.candidates_stage import Availability
@@ -55,22 +55,22 @@ class ConversationView:
     @classmethod
     def of(
         cls,
-        work: TurnWork,
+        state: TurnState,
         title: Callable[[str], str],
         made: Sequence[Ran] = (),
         *,
         agreed: bool = False,
     ) -> "ConversationView":
         """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
-        conversation, top = work.request.conversation, work.stack.top
+        conversation, top = state.request.conversation, state.agenda.top
         waiting = None if agreed else conversation.pending
         return cls(
-            request=work.request,
-            flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows)),
-            calls=(*conversation.calls, *work.calls, *made),
+            request=state.request,
+            flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(state.agenda.flows)),
+            calls=(*conversation.calls, *state.calls, *made),
             waits_for=waiting.question_for_models() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
-            no_yes=work.no_yes if waiting is not None else "",
+            no_yes=state.no_yes if waiting is not None else "",
         )
 
     @property

@@ -24,13 +24,13 @@ from jazz_select.agent.actions import (
 )
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.reading.reading import Able, Reading, Wish
-from jazz_select.agent.turn import TurnWork
+from jazz_select.agent.turn import TurnState
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Reason
 
 
 def decide(  # noqa: C901, PLR0911 - a line for each kind of message
-    state: TurnWork, reading: Reading, able: Able
+    state: TurnState, reading: Reading, able: Able
 ) -> tuple[Action, ...]:
     """Return the actions of a turn, in order. The last one says how the turn goes on.
 
@@ -39,7 +39,7 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
         reading: What the message says.
         able: What the agent can do with it.
     """
-    top = state.stack.top
+    top = state.agenda.top
     if reading.problem:
         return _follow_failure(state)
     if reading.waits:
@@ -61,7 +61,7 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
     if reading.source == "rule" and reading.says_values and top is not None:
         return _fill(top, reading, goes_on=False)
     if reading.source == "rule" and reading.wishes:
-        return (Begin(reading.wishes),)
+        return (Begin(reading.wishes, wanted=reading.wanted),)
     if reading.question is not None:
         return _ask_which(state, reading)
     return _follow_recall(state, reading, able)
@@ -84,11 +84,11 @@ def why_open(found: FlowSelectionResult | None) -> str:
     return "no flow fits"
 
 
-def _follow_failure(state: TurnWork) -> tuple[Action, ...]:
+def _follow_failure(state: TurnState) -> tuple[Action, ...]:
     """Go on without a selection: nobody could say which flow is meant."""
-    if state.stack.waiting is not None:
+    if state.agenda.waiting is not None:
         return (AskAgain(),)
-    return (Answer(),) if state.stack.top is None else (Continue(),)
+    return (Answer(),) if state.agenda.top is None else (Continue(),)
 
 
 def _follow_answer(flow: str, reading: Reading) -> tuple[Action, ...]:
@@ -101,13 +101,13 @@ def _follow_answer(flow: str, reading: Reading) -> tuple[Action, ...]:
 def _follow_rest(reading: Reading, *, after: str = "") -> tuple[Action, ...]:
     """Follow what was said beside an answer: wishes begin, and anything else is not passed over."""
     if reading.wishes:
-        return (Begin(reading.wishes, after=after),)
+        return (Begin(reading.wishes, after=after, wanted=reading.wanted),)
     return (LeaveOver(reading.rest),) if reading.rest else ()
 
 
-def _follow_model(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
+def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
     """Follow what a chat model read."""
-    pending, waiting = state.pending, state.stack.waiting
+    pending, waiting = state.pending, state.agenda.waiting
     own = "" if pending is None else pending.flow
     if pending is not None and reading.answer == "no":
         return _refuse(state, reading)
@@ -122,34 +122,35 @@ def _follow_model(state: TurnWork, reading: Reading, able: Able) -> tuple[Action
     if reading.called_off and not reading.wishes:
         return (CallOff(reading.called_off),)
     if not reading.wishes:
-        if state.stack.top is None or able.answers:
+        if state.agenda.top is None or able.answers:
             return (Answer(why_open(reading.selection)),)
         return (AskAgain(),) if waiting is not None else (Continue(),)
     off = (CallOff(reading.called_off, meant=tuple(reading.names)),) if reading.called_off else ()
-    top = next((each for each in reversed(state.stack.flows) if each.name not in reading.called_off), None)
+    top = next((each for each in reversed(state.agenda.flows) if each.name not in reading.called_off), None)
     if waiting is None or top is None or top.name not in reading.names:
-        return (*off, Begin(reading.wishes))
+        return (*off, Begin(reading.wishes, wanted=reading.wanted))
     if reading.names == [top.name]:
         return (*off, *_go_on(state, top, reading, able))
     first = Wish(top.name)
     others = tuple(_other_wishes(top.name, reading.wishes))
-    return (*off, Fill(reading.said, goes_on=True), Begin((first, *others)))
+    return (*off, Fill(reading.said, goes_on=True), Begin((first, *others), wanted=reading.wanted))
 
 
-def _refuse(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
+def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     """Drop the call that waits. If the message goes on with its flow, the model at work there hears it."""
-    pending, top = state.pending, state.stack.top
+    pending, top = state.pending, state.agenda.top
     own = "" if pending is None else pending.flow
     goes_on = own in reading.names
     others = tuple(_other_wishes(own, reading.wishes)) if goes_on else reading.wishes
+    wanted = reading.wanted
     if goes_on and top is not None and pending is not None and pending.door == "chain":
-        return (Refuse(is_heard=True), *((Begin(others, after=own),) if others else ()))
+        return (Refuse(is_heard=True), *((Begin(others, after=own, wanted=wanted),) if others else ()))
     if goes_on and top is not None and reading.says_values:
-        return (Fill(reading.said, goes_on=True), *((Begin((Wish(own), *others)),) if others else ()))
-    return (Refuse(), *((Begin(others),) if others else ()))
+        return (Fill(reading.said, goes_on=True), *((Begin((Wish(own), *others), wanted=wanted),) if others else ()))
+    return (Refuse(), *((Begin(others, wanted=wanted),) if others else ()))
 
 
-def _go_on(state: TurnWork, waiting: OpenFlow, reading: Reading, able: Able) -> tuple[Action, ...]:
+def _go_on(state: TurnState, waiting: OpenFlow, reading: Reading, able: Able) -> tuple[Action, ...]:
     """Go on with the waiting flow, or answer a question about it if the message gives it nothing."""
     known = {**waiting.answers, **state.request.context}
     waits = state.pending is not None or any(name not in known for name in waiting.asks)
@@ -163,7 +164,7 @@ def _fill(waiting: OpenFlow, reading: Reading, *, goes_on: bool) -> tuple[Action
     """Fill the waiting flow with the first object, and begin it again for each of the others."""
     fill = Fill(reading.said, goes_on=goes_on, is_understood=reading.is_understood)
     others = tuple(each for each in _other_wishes(waiting.name, reading.wishes) if each.flow == waiting.name)
-    return (fill, Begin((Wish(waiting.name), *others))) if others else (fill,)
+    return (fill, Begin((Wish(waiting.name), *others), wanted=reading.wanted)) if others else (fill,)
 
 
 def _other_wishes(own: str, wishes: Sequence[Wish]) -> Sequence[Wish]:
@@ -172,9 +173,9 @@ def _other_wishes(own: str, wishes: Sequence[Wish]) -> Sequence[Wish]:
     return wishes if place is None else (*wishes[:place], *wishes[place + 1 :])
 
 
-def _ask_which(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
+def _ask_which(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     """Ask which flow is meant, as the selector suggests, unless the message is for the flow under way."""
-    top, waiting, question = state.stack.top, state.stack.waiting, reading.question
+    top, waiting, question = state.agenda.top, state.agenda.waiting, reading.question
     why = reading.not_asked
     if top is not None and not reading.is_elsewhere:
         why = why or f"the message is taken to be for {top.name}"
@@ -187,12 +188,13 @@ def _ask_which(state: TurnWork, reading: Reading) -> tuple[Action, ...]:
     return (Answer(why),) if top is None else (Continue(why=why),)
 
 
-def _follow_recall(state: TurnWork, reading: Reading, able: Able) -> tuple[Action, ...]:
+def _follow_recall(state: TurnState, reading: Reading, able: Able) -> tuple[Action, ...]:
     """Follow what recall found, or the user chose."""
-    top, waiting = state.stack.top, state.stack.waiting
+    top, waiting = state.agenda.top, state.agenda.waiting
     if waiting is not None and (not reading.is_sure or reading.names == [waiting.name]):
         return _fill(waiting, reading, goes_on=reading.is_sure)
     if reading.is_sure:
         wishes = reading.wishes[:1] if reading.is_held else reading.wishes
-        return (Begin(wishes, is_held=reading.is_held, is_first=able.answers and not reading.is_held),)
+        is_first = able.answers and not reading.is_held
+        return (Begin(wishes, is_held=reading.is_held, is_first=is_first, wanted=reading.wanted),)
     return (Answer(why_open(reading.selection)),) if top is None else (Continue(),)

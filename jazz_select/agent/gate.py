@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from jazz_select.agent.agent_options import Approval
 from jazz_select.agent.chain.tool_calls import Announce
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
-from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
-from jazz_select.errors import FlowError
-from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
+from jazz_select.agent.flows.flow_runner import CallToCome, steps_left
+from jazz_select.agent.known_flows import KnownFlows
+from jazz_select.agent.turn import FlowRun
+from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
 from jazz_select.routing.plans.plan import PlanStep
@@ -23,58 +24,27 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
 from jazz_select.words import stems
 
+_CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
+
 
 class DestructionGate:
     """Decides when a destructive flow may run, and what is kept of a flow that stopped after a change.
 
-    A flow is destructive if its chain, or that of a part, may run a `destructive` tool, or cannot be read. It is held
-    for the user's yes if its author changed its steps after it was begun (`held_by_change`). A destructive tool that
-    failed, and may have had its effect, needs approval before it runs again (`TurnApproval`).
+    A destructive flow is held for the user's yes if its author changed its steps after it was begun
+    (`held_by_change`). A destructive tool that failed, and may have had its effect, needs approval before it runs again
+    (`TurnApproval`).
 
     A flow that stops after it changed something is kept (`kept`): the next request for it resumes where it stopped, and
     repeats nothing.
     """
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
-        """Take the connected tools, by name."""
-        self._tools = tools
-
-    def chained(self, flow: BaseFlow) -> Iterator[Tool]:
-        """Return the connected tools that the chains of a flow and its parts may run, in order."""
-        steps = (step for part in whole(flow) for step in chain_of(part))
-        return (self._tools[name] for step in steps for name in self._runnable(step) if name in self._tools)
-
-    def _runnable(self, step: Step) -> list[str]:
-        if isinstance(step, str):
-            return [step]
-        if not isinstance(step, GuidedDecisionPoint):
-            return list(self._tools)
-        fallback = step.fallback_tool
-        return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
-
-    def is_chained(self, part: BaseFlow) -> bool:
-        """Whether a flow, or a part of one, runs by steps alone: connected tools in a fixed order, or its parts."""
-        chain = chain_of(part)
-        is_fixed = all(isinstance(step, str) and step in self._tools for step in chain)
-        return is_fixed and bool(chain or part.composite) and part.type != "conditional"
-
-    def destroys(self, flow: BaseFlow | None) -> bool:
-        """Whether a flow is destructive."""
-        return self._may(flow, lambda tool: tool.destructive)
-
-    def may_write(self, flow: BaseFlow | None) -> bool:
-        """Whether a flow may change something: whether any of its tools is not read-only."""
-        return self._may(flow, lambda tool: not tool.reads)
-
-    def _may(self, flow: BaseFlow | None, does: Callable[[Tool], bool]) -> bool:
-        try:
-            return flow is not None and any(map(does, self.chained(flow)))
-        except FlowError:
-            return True
+    def __init__(self, flows: KnownFlows) -> None:
+        """Take the agent's flows and tools."""
+        self._flows = flows
 
     def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> tuple[str, ...]:
         """Return the remaining steps of a destructive flow if they changed after some were done, without a yes."""
-        if not (waiting.is_final or self.destroys(flow)):
+        if not (waiting.is_final or self._flows.destroys(flow)):
             return ()
         changed = tuple(_changed(waiting, flow, "0"))
         return () if changed == waiting.taken else changed
@@ -90,7 +60,7 @@ class DestructionGate:
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
     ) -> tuple[OpenFlow, ...]:
         """Return the flow to keep if it stopped after it changed something, or nothing."""
-        called = (self._tools.get(each.tool) for each in ended.ran if not each.failed)
+        called = (self._flows.tools.get(each.tool) for each in ended.ran if not each.failed)
         if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
             return ()
         doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(ended, run)}
@@ -105,13 +75,15 @@ class DestructionGate:
         """
         since = {record.tool for record in run.steps if record.status == "ok"}
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
-        names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
+        names = [
+            record.tool for record in failed if self._flows.tools[record.tool].destructive and record.fault != "output"
+        ]
         return tuple(dict.fromkeys((*(name for name in ended.doubt if name not in since), *names)))
 
     def _unheard(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
         """Return the ids of idempotent calls with an unknown outcome, by their places."""
         gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
-        found = (approval.passed.get((flow, *each)) for each in gone if self._tools[each[1]].idempotent)
+        found = (approval.passed.get((flow, *each)) for each in gone if self._flows.tools[each[1]].idempotent)
         return dict(each for each in found if each is not None)
 
 
@@ -208,6 +180,15 @@ class TurnApproval:
         """The granted calls that were made."""
         granted = () if self.granted is None else self.granted.calls
         return [each for each in granted if each not in self._left]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note if an approved destructive call was made without a store of claims."""
+        made = dict.fromkeys(each.tool for each in self.taken if each.destructive)
+        if self.claims is not None or not made:
+            return ()
+        names = ", ".join(made)
+        return (f"{names}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
     @contextmanager
     def apart(self) -> Generator[None]:

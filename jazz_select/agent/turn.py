@@ -1,9 +1,12 @@
-"""The values of a turn: its request, the work on it, its result."""
+"""The values of a turn: its request, its state, the runs of its flows, and its result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, cast
 
+from pydantic import ConfigDict
+
+from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import (
@@ -12,7 +15,9 @@ from jazz_select.agent.conversation import (
     MOST_LOOK_UPS,
     MOST_MESSAGES,
     Conversation,
+    FlowStatus,
     OpenFlow,
+    Part,
     PendingCall,
     Ran,
     Said,
@@ -21,12 +26,12 @@ from jazz_select.agent.conversation import (
     stored_calls,
     stored_question,
 )
-from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, json_bytes, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
+from jazz_select.routing.records import StepRecord
 from jazz_select.selector.prompt import Ledger
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.serialization import Read, error_of, read_json, unreadable, value_of, whole_of
@@ -37,10 +42,84 @@ from jazz_select.values import Usage
 from jazz_select.words import excess_of_names
 
 TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked", "handed_over"]
+UNDONE: Final = frozenset({"failed", "blocked"})
+"""Statuses of a flow that has ended without being done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class FlowRun(Part):
+    """The outcome of one flow in a turn: its progress, and how it came about.
+
+    Attributes:
+        path: "0" for the flow itself, "0/NAME" for its part of that name (`part_paths`).
+        records: The steps of its own chain in this turn.
+        facts: All values known afterwards: those known before and those that its tools returned.
+        asks: Inputs that it waits for.
+        choices: For an ambiguous input, the candidate values.
+        wrong: For an input that was refused, the tool's reason.
+        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
+        unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
+        text: What the model that continued it said.
+        changed: The new remaining steps, if they changed since it began and need an approval.
+        begun: False if it never started; then nothing of it is stored.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # a newer server may tell more of a run
+
+    flow: str
+    status: FlowStatus = "done"
+    type: str = "flow"
+    path: str = "0"
+    records: tuple[StepRecord, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    parts: tuple["FlowRun", ...] = ()
+    asks: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    wrong: Mapping[str, str] = field(default_factory=dict[str, str])
+    refusal: str = ""
+    unfound: tuple[str, ...] = ()
+    text: str = ""
+    problem: str = ""
+    changed: tuple[str, ...] = ()
+    begun: bool = True
+
+    @property
+    def all(self) -> Iterator["FlowRun"]:
+        """This run and all runs nested in it."""
+        yield self
+        for part in self.parts:
+            yield from part.all
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        """The records of this run and its parts, in order."""
+        return tuple(record for run in self.all for record in run.records)
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """All values that its tools returned; later ones replace earlier ones."""
+        return {name: value for run in self.all for name, value in run.own.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """What the state of a turn and its result have in common; `TurnResult` explains it."""
+
+    status: TurnStatus
+    text: str
+    value: Any = None
+    runs: tuple[FlowRun, ...] = ()
+    selection: Annotated[FlowSelectionResult | None, Read()] = None
+    resumed: str = ""
+    incomplete: bool = False
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    chain: Chain | None = None
+    error: Annotated[JazzSelectError | None, Read(error_of)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult(TurnOutcome):
     """The result of one turn.
 
     Attributes:
@@ -51,8 +130,8 @@ class TurnResult:
             `conversation`.
         text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
             `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
-        value: The answer in the requested schema; None if none was requested or it could not be given.
         conversation: Input of the next turn.
+        value: The answer in the requested schema; None if none was requested or it could not be given.
         runs: The flows that ran, in order.
         selection: How they were selected; None if nothing had to be.
         prompt: The prompts of the flows under way, the active one first.
@@ -67,19 +146,8 @@ class TurnResult:
         trace: Spans of every step, decision and call.
     """
 
-    status: TurnStatus
-    text: str
     conversation: Annotated[Conversation, Read()]
-    value: Any = None
-    runs: tuple[FlowRun, ...] = ()
-    selection: Annotated[FlowSelectionResult | None, Read()] = None
     prompt: str = ""
-    resumed: str = ""
-    incomplete: bool = False
-    reason: str = ""
-    notes: tuple[str, ...] = ()
-    chain: Chain | None = None
-    error: Annotated[JazzSelectError | None, Read(error_of)] = None
     trace: Annotated[Trace, Read(Trace.from_json)] = field(default_factory=Trace)
 
     def to_dict(self, *, secret: Secret | None = None) -> dict[str, Any]:
@@ -212,8 +280,28 @@ def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionR
 
 
 _WITHHELD: Final = "(withheld, since a guard failed)"
-Way = Literal["run", "open", "ask"]
-"""What to do with the flows of a turn: run the top one, answer without a flow, or only say `TurnWork.text`."""
+Destination = Literal["run", "open", "ask"]
+
+
+class Way(NamedTuple):
+    """How a turn goes on once its message is decided about.
+
+    Attributes:
+        to: Whether to `run` the flow on top, to answer without a flow (`open`), or only to say the text (`ask`).
+        is_first: Whether the model at work on the top flow reads the message first, and may hand it back.
+        about: Whether the message only asks or comments about the top flow.
+        pauses: Whether the user asked for time, so that what waits is not asked again.
+    """
+
+    to: Destination = "open"
+    is_first: bool = False
+    about: bool = False
+    pauses: bool = False
+
+
+OPEN: Final = Way()
+RUN: Final = Way("run")
+ASK: Final = Way("ask")
 
 
 class TurnInput(GuardInput):
@@ -258,128 +346,122 @@ class TurnRequest:
             known["message"] = _WITHHELD
         return replace(self, **known) if known else self
 
-    @property
-    def stack(self) -> "FlowStack":
-        """The flows of the conversation."""
-        return FlowStack(self.conversation.flows, self.conversation.failed)
-
-
-@dataclass(frozen=True, slots=True)
-class FlowStack:
-    """The open flows, the active one last, and those that failed after a destructive call."""
-
-    flows: tuple[OpenFlow, ...] = ()
-    failed: tuple[OpenFlow, ...] = ()
-
-    @property
-    def top(self) -> OpenFlow | None:
-        """The active flow."""
-        return self.flows[-1] if self.flows else None
-
-    @property
-    def waiting(self) -> OpenFlow | None:
-        """The active flow, if it waits for the user and no model works on it."""
-        return None if self.top is None or self.top.status == "active" else self.top
-
-    def with_top(self, flow: OpenFlow) -> "FlowStack":
-        """Replace the active flow."""
-        return replace(self, flows=(*self.flows[:-1], flow))
-
-    def without_top(self, kept: tuple[OpenFlow, ...] = ()) -> "FlowStack":
-        """Remove the active flow, and add `kept` to the failed ones."""
-        return FlowStack(self.flows[:-1], (*self.failed, *kept))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnWork:
-    """The work on a message: the flows that were selected for it, what was done, and the answer.
+class TurnState(TurnOutcome):
+    """The state of a turn: each step takes one and returns the next. The state of a router is another thing.
+
+    What it has in common with a `TurnResult` is explained there.
 
     Attributes:
-        stack: The flows, the one to run on top.
+        request: The message, with its surroundings.
+        agenda: The open flows, the one to run on top.
+        way: How the turn goes on.
         granted: The call that the user has just approved.
         pending: The call that needs the user's approval; asked about again if the message was neither yes nor no.
-        text: Text for the user so far.
         question: The question which flow is meant, if the turn asks it.
-        about: Whether the message only asks or comments about the top flow.
         rest: The words of a message beside a yes or a no, if no flow fits it.
-        hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
-        paused: Whether the user asked for time, so that what waits is not asked again.
         no_yes: Why a yes in the message does not count, in words; empty if there is none, or it counts.
         handed_back: The part of the message that a model handed back or over; it is selected for again.
         hands_over: Whether models at work on flows may hand over another wish: once in a turn.
-        notes: Degradations, and what a decision model read in the message, or why that did not count.
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
-        called: Results of flows that other flows call, by flow.
+        called: Results of flows that other flows call, by flow, in this turn and before.
         returned: Names of these results that tools returned, by flow.
-        not_understood: The turns in a row that were not understood, this one included; None until that is known.
-
-    What it has in common with a `TurnResult` is explained there.
+        not_understood: The turns in a row that were not understood: before this one until it ends, then with it.
     """
 
-    request: TurnRequest
-    stack: FlowStack
-    way: Way = "open"
     status: TurnStatus = "done"
-    selection: FlowSelectionResult | None = None
+    text: str = ""
+    request: TurnRequest
+    agenda: Agenda = field(default_factory=Agenda)
+    way: Way = OPEN
     granted: PendingCall | None = None
     pending: PendingCall | None = None
-    text: str = ""
-    value: Any = None
-    resumed: str = ""
     question: UserQuestion | None = None
-    about: bool = False
     rest: str = ""
-    hears_first: bool = False
-    paused: bool = False
     no_yes: str = ""
     handed_back: str = ""
     hands_over: bool = True
-    runs: tuple[FlowRun, ...] = ()
-    chain: Chain | None = None
-    incomplete: bool = False
-    reason: str = ""
-    notes: tuple[str, ...] = ()
     calls: tuple[Ran, ...] = ()
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     returned: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    not_understood: int | None = None
-    error: JazzSelectError | None = None
+    not_understood: int = 0
 
-    def with_call_parked(self) -> "TurnWork":
+    @classmethod
+    def of(cls, request: TurnRequest) -> "TurnState":
+        """Return the state of a turn before anybody has looked at its message."""
+        before = request.conversation
+        return cls(
+            request=request,
+            agenda=Agenda(before.flows, before.failed),
+            called=before.called,
+            returned=before.returned,
+            not_understood=before.not_understood,
+        )
+
+    def with_live_flows(self, is_live: Callable[[str], bool]) -> "TurnState":
+        """Return the state without flows that are gone, and with the call that waits if its flow is still on top."""
+        gone = [each.name for each in self.agenda.flows if not is_live(each.name)]
+        agenda = replace(self.agenda, flows=tuple(each for each in self.agenda.flows if each.name not in gone))
+        reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
+        return replace(
+            self, agenda=agenda, pending=agenda.call_of_top(self.request.conversation.pending), reason=reason
+        )
+
+    def for_part(self) -> "TurnState":
+        """Return the state in which the part of the message that a model handed back is read and decided about.
+
+        What the turn has done is kept. What was decided about the whole message is not: it is decided anew.
+        """
+        return replace(
+            self,
+            request=replace(self.request, message=self.handed_back),
+            handed_back="",
+            hands_over=False,
+            status="done",
+            way=OPEN,
+            selection=None,
+            granted=None,
+            pending=None,
+            question=None,
+            resumed="",
+            rest="",
+            no_yes="",
+            reason="",
+            incomplete=False,
+            look_ups=(),
+        )
+
+    def with_call_parked(self) -> "TurnState":
         """Keep the call that waits for a yes with its flow on top; it is asked about again when that flow resumes."""
-        top, pending = self.stack.top, self.pending
+        top, pending = self.agenda.top, self.pending
         if top is None or pending is None or pending.flow != top.name:
             return replace(self, pending=None)
-        return replace(self, stack=self.stack.with_top(top.model_copy(update={"pending": pending})), pending=None)
+        return replace(self, agenda=self.agenda.with_top(top.model_copy(update={"pending": pending})), pending=None)
 
-    def begun(self) -> "TurnWork":
-        """Return the work as it begins: confirming if a call waits, waiting if the turn asks which flow is meant."""
+    def with_status_before(self) -> "TurnState":
+        """Return the state as its work begins: confirming if a call waits, waiting if the turn asks what is meant."""
         status: TurnStatus = "done" if self.question is None else "waiting"
         return replace(self, status=status if self.pending is None else "confirming")
 
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """Return the result for the caller; `prompt` holds the prompts of the open flows."""
-        ledger, stack = self.request.ledger, self.stack
-        alike = {each.name for each in fields(TurnResult)} & {each.name for each in fields(self)} - {"notes"}
+        ledger, agenda = self.request.ledger, self.agenda
+        outcome = {each.name: getattr(self, each.name) for each in fields(TurnOutcome)}
         afresh = ledger.notes if ledger is not None else ()
-        lost = [flow for flow in (*stack.flows, *stack.failed) if flow.lost]
+        lost = [flow for flow in (*agenda.flows, *agenda.failed) if flow.lost]
         blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
-        return TurnResult(
-            conversation=self._conversation_after(),
-            prompt=prompt,
-            notes=(*blank, *afresh, *self.notes, *map(_lost, lost)),
-            trace=trace,
-            **{name: getattr(self, name) for name in alike},
-        )
+        outcome["notes"] = (*blank, *afresh, *self.notes, *map(_lost, lost))
+        return TurnResult(conversation=self._conversation_after(), prompt=prompt, trace=trace, **outcome)
 
     def _conversation_after(self) -> Conversation:
-        before, ledger, flows = self.request.conversation, self.request.ledger, self.stack.flows
+        before, ledger, flows = self.request.conversation, self.request.ledger, self.agenda.flows
         answer = (Said(role="assistant", content=bounded(self.text)),) if self.text else ()
         said = (*before.messages, Said(role="user", content=bounded(self.request.message)), *answer)
-        ran = ", ".join(run.flow for run in self.runs)
-        episode = said_by_user(self.request.message) + (f" The agent ran {ran}." if ran else "")
+        ran = tuple(run.flow for run in self.runs)
+        episode = said_by_user(self.request.message) + (f" The agent ran {', '.join(ran)}." if ran else "")
         done = (run.flow for run in self.runs if run.status == "done")
         calls = (each.model_copy(update={"turn": before.turns + 1}) for each in self.calls)
         return before.model_copy(
@@ -388,8 +470,9 @@ class TurnWork:
                 "flows": tuple(
                     each for place, each in enumerate(flows) if len(flows) - place <= MOST_FLOWS or each.is_final
                 ),
-                "failed": self.stack.failed,
+                "failed": self.agenda.failed,
                 "episodes": (*before.episodes, episode)[-MOST_EPISODES:],
+                "ran": (*before.ran, ran)[-MOST_EPISODES:],
                 "pending": self.pending,
                 "done": (*before.done, *done)[-MOST_EPISODES:],
                 "turns": before.turns + 1,
@@ -397,9 +480,9 @@ class TurnWork:
                 "shown": ledger.shown if ledger is not None else (),
                 "question": self.question and stored_question(self.question),
                 "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
-                "called": {**before.called, **self.called},
-                "returned": {**before.returned, **self.returned},
-                "not_understood": before.not_understood if self.not_understood is None else self.not_understood,
+                "called": self.called,
+                "returned": self.returned,
+                "not_understood": self.not_understood,
             }
         )
 

@@ -25,6 +25,7 @@ from jazz_select.serialization import unreadable, value_of
 from jazz_select.threads import set_in
 
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
+_first_reader: ContextVar[str] = ContextVar("jazz_select_first_reader", default="")
 
 
 def listening(listener: OnEvent | None) -> AbstractContextManager[None]:
@@ -35,6 +36,16 @@ def listening(listener: OnEvent | None) -> AbstractContextManager[None]:
 def listener() -> OnEvent | None:
     """Return the listener of the running turn."""
     return _of_the_turn.get()
+
+
+def reading_first(flow: str) -> AbstractContextManager[None]:
+    """Say that the model at work on this flow is the first to read the message; "" if another has read it."""
+    return set_in(_first_reader, flow)
+
+
+def first_reader() -> str:
+    """Return the flow of the model that reads the message first, and may hand it back; "" for any other model."""
+    return _first_reader.get()
 
 
 async def tell_turn(event: Event) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.flows.open_flows import ANOTHER_WISH, BLOCKED, FINISHED, at_work
+from jazz_select.agent.flows.open_flows import ANOTHER_WISH, BLOCKED, FINISHED
+from jazz_select.agent.turn_events import first_reader
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
@@ -349,7 +350,7 @@ class Script:
         asked = messages[-1].content if messages else ""
         if self._chooses is not None and asked.startswith(_CHOOSING):
             return Reply(text=self._choice(self._chooses, asked), model="script")
-        here = at_work(messages)
+        here = first_reader()
         if here and self._chooses is not None and [*self._chooses] != [here]:
             wish = {"id": "s0", "tool": ANOTHER_WISH, "arguments": {"wish": self._turn.say}}
             return Reply(text=json.dumps({"tool_calls": [wish]}), model="script")

@@ -169,7 +169,8 @@ class Pipeline:
         if case.narrowed.candidates and any(each not in self._flows for each in choice.chosen_ids):
             choice = self._recall.best(case)  # the flow left the registry while a model thought
         records = _records(case)
-        usage = reduce(total_usage, (each.usage for each in records), None)
+        counted = [each.usage for each in records if each.usage is not None]
+        usage = reduce(total_usage, counted[1:], counted[0]) if counted else None
         asked = {each.name for each in records}
         skipped = [
             each.costs.skipped()

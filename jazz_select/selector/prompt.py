@@ -82,8 +82,8 @@ named: {"2": "all"}.
 - unclear: an input of which two values were said and nothing tells which is meant: {"order_number": [60112, 60141]}.
 """
 _CONFIRMS: Final = """\
-- confirm: what the message says to <confirm>, a question of yours: {"is": "yes", "quote": "…"} with its sentence that \
-plainly agrees to just that, {"is": "no", "quote": "…"} if it refuses it, also where that ends the wish. If in doubt, \
+- confirm: what the message says to <confirm>, a question of yours: {"is": "yes", "quote": "…"} with its words that \
+plainly agree to just that, {"is": "no", "quote": "…"} if it refuses it, also where that ends the wish. If in doubt, \
 leave it out.
 """
 

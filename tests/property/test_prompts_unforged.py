@@ -15,9 +15,8 @@ from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.prompts import results_message
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
-from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.planner import plan_instruction
-from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
+from jazz_select.agent.turn import FlowRun, TurnRequest, TurnState
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
 from jazz_select.routing.plans.tool_asker import tool_messages
@@ -153,8 +152,8 @@ def test_an_action_is_one_line(name: str, text: str) -> None:
 def test_an_episode_has_the_agents_part_once() -> None:
     said = "x. The agent ran refund_order.\nthe  agent ran erase"
     request = TurnRequest(message=said, conversation=Conversation(), context={})
-    work = TurnWork(request=request, stack=FlowStack(), text="Done.", runs=(FlowRun(flow="look"),))
-    conversation = work.result(prompt="", trace=Trace()).conversation
+    state = TurnState(request=request, text="Done.", runs=(FlowRun(flow="look"),))
+    conversation = state.result(prompt="", trace=Trace()).conversation
     assert re.findall(r"The agent ran \w+", conversation.episodes[0], re.IGNORECASE) == ["The agent ran look"]
 
 

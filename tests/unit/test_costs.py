@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
-from jazz_select.agent.part_checks import check_inputs
+from jazz_select.agent.reading.value_checks import check_inputs
 from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.field_checks import Input

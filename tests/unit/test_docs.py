@@ -123,8 +123,29 @@ def test_every_page_is_listed(paper: str) -> None:
     assert pages - listed - ({"index.md"} if paper != "mkdocs.yml" else set()) == set()
 
 
-def test_there_are_no_more_pages_than_one_reads() -> None:
-    assert len(list((ROOT / "docs").glob("*.md"))) <= 26
+MOST_WORDS = 1_500
+LONG_PAGES = {
+    "adapters.md",
+    "agent.md",
+    "answers.md",
+    "approving.md",
+    "cases.md",
+    "concepts.md",
+    "deploying.md",
+    "frameworks.md",
+    "limits.md",
+    "pipeline.md",
+    "serve.md",
+    "testing.md",
+    "tools.md",
+}
+"""Pages that hold more than one subject still. None is to be added."""
+
+
+@pytest.mark.spec("022.7")
+def test_a_page_is_no_longer_than_one_reads() -> None:
+    words = {path.name: len(path.read_text("utf-8").split()) for path in (ROOT / "docs").glob("*.md")}
+    assert {name for name, count in words.items() if count > MOST_WORDS} <= LONG_PAGES
 
 
 @pytest.mark.parametrize("page", ["index.md", "tools.md", "answers.md", "adapters.md", "testing.md"])

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelectionResult
 from jazz_select.agent import Conversation
-from jazz_select.agent.flows.flow_runner import FlowRun
-from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn import FlowRun, TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.notebook import facts_html, rows_html
 from jazz_select.routing.records import StepRecord

@@ -17,7 +17,7 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_ENTERED = {"select": 31, "turn": 61}
+MOST_ENTERED = {"select": 31, "turn": 60}
 """Files of the package that one minimal call may pass through: three are the border to a provider, seven the stages."""
 
 
@@ -28,6 +28,20 @@ def test_no_module_imports_itself_in_a_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" → ".join(error.args[1]))
+
+
+def test_readers_need_no_module_that_runs_flows() -> None:
+    graph = house.graph()
+    left = [name for name in graph if name.startswith("jazz_select.agent.reading.")]
+    assert left, "the readers were not found"
+    needed: set[str] = set()
+    while left:
+        name = left.pop()
+        if name not in needed:
+            needed.add(name)
+            left += graph.get(name, ())
+    assert "jazz_select.agent.turn" in needed
+    assert [name for name in sorted(needed) if name.startswith("jazz_select.agent.flows.")] == []
 
 
 @dataclass

@@ -6,15 +6,15 @@ The outcome of a flow is a `FlowRun`.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from itertools import takewhile
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from pydantic import ConfigDict
-
-from jazz_select.agent.conversation import FlowStatus, Part, Ran, kept_result, part_paths
+from jazz_select.agent.conversation import ONE_OF, Part, Ran, kept_result, part_paths
+from jazz_select.agent.known_flows import whole
+from jazz_select.agent.turn import FlowRun
 from jazz_select.errors import (
     CannotDo,
     DecisionAskError,
@@ -43,8 +43,6 @@ from jazz_select.words import folded_name
 
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
 """Severity of each status. A blocked part ranks low: it is reported once the parts that can proceed are done."""
-ONE_OF: Final = "one of "
-"""Prefix of the name of a decision step; the candidate tools follow."""
 _MOST_RAN: Final = 10
 _LONGEST_RAN: Final = 1_200
 """Characters of a result in a flow's progress, which no prompt shows: the conversation has the calls for that."""
@@ -69,61 +67,6 @@ class CallToCome(NamedTuple):
     arguments: Mapping[str, Any]
     missing: tuple[str, ...] = ()
     sources: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRun(Part):
-    """The outcome of one flow in a turn: its progress, and how it came about.
-
-    Attributes:
-        path: "0" for the flow itself, "0/NAME" for its part of that name (`part_paths`).
-        records: The steps of its own chain in this turn.
-        facts: All values known afterwards: those known before and those that its tools returned.
-        asks: Inputs that it waits for.
-        choices: For an ambiguous input, the candidate values.
-        wrong: For an input that was refused, the tool's reason.
-        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
-        unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
-        text: What the model that continued it said.
-        changed: The new remaining steps, if they changed since it began and need an approval.
-        begun: False if it never started; then nothing of it is stored.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # a newer server may tell more of a run
-
-    flow: str
-    status: FlowStatus = "done"
-    type: str = "flow"
-    path: str = "0"
-    records: tuple[StepRecord, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    parts: tuple["FlowRun", ...] = ()
-    asks: tuple[str, ...] = ()
-    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
-    wrong: Mapping[str, str] = field(default_factory=dict[str, str])
-    refusal: str = ""
-    unfound: tuple[str, ...] = ()
-    text: str = ""
-    problem: str = ""
-    changed: tuple[str, ...] = ()
-    begun: bool = True
-
-    @property
-    def all(self) -> Iterator["FlowRun"]:
-        """This run and all runs nested in it."""
-        yield self
-        for part in self.parts:
-            yield from part.all
-
-    @property
-    def steps(self) -> tuple[StepRecord, ...]:
-        """The records of this run and its parts, in order."""
-        return tuple(record for run in self.all for record in run.records)
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """All values that its tools returned; later ones replace earlier ones."""
-        return {name: value for run in self.all for name, value in run.own.items()}
 
 
 def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
@@ -203,18 +146,6 @@ def ran_of(
 def _short_value(value: Any) -> Any:
     text = storable_text(value)
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
-
-
-def whole(flow: BaseFlow) -> Iterator[BaseFlow]:
-    """Yield a flow and its parts, in order."""
-    yield flow
-    for part in flow.subflows:
-        yield from whole(part)
-
-
-def tools_named(flow: BaseFlow) -> Iterator[str]:
-    """Yield the names of the tools of a flow and its parts, in order."""
-    return (name for part in whole(flow) for name in part.own_tools)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:

@@ -24,14 +24,16 @@ from jazz_select.agent.chain.transcript import (
 )
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.conversation_view import ConversationView
-from jazz_select.agent.flows.flow_runner import FlowRun, output_fields, ran_of, tools_named
+from jazz_select.agent.flows.flow_runner import output_fields, ran_of
 from jazz_select.agent.gate import TurnApproval
+from jazz_select.agent.known_flows import tools_named
+from jazz_select.agent.turn import FlowRun
 from jazz_select.agent.turn_events import listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.phrases import QUESTION_MARKS
+from jazz_select.phrases import QUESTION_MARKS, SENTENCES
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
@@ -99,9 +101,6 @@ _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be d
 _FACTS: Final = "KNOWN:"
 _HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
 """Headings of our own parts; in what users and assistants said, they are marked as said."""
-_USABLE: Final = re.compile(r"Tools that may be called now: (.*)")
-_AT_WORK: Final = re.compile(r'WITH A PROCEDURE: "?([^".;\n]+)')
-_PROCEDURE_OF: Final = re.compile(r'<flow name="([^"]+)"')
 MOST_TOKENS: Final = 8_000
 """Token limit of all procedures and tools shown; beyond it, only the current ones are shown again."""
 _SAYS: Final = "THE USER SAYS:"
@@ -281,19 +280,6 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
             yield replace(message, content=_PARTS.sub(r"[said: \1]", message.content))
     before += [text for _, text in new]
     yield Message(role="user", content=_behind([*before, now], view.request.message or "(nothing)"))
-
-
-def at_work(messages: Sequence[Message]) -> str:
-    """Return the name of the flow of a prompt in which the model may hand the message back, or ""."""
-    prompt = "\n".join(each.content for each in messages)
-    if _GOES_ON in prompt:
-        return ""
-    now = _USABLE.findall(prompt)
-    offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in prompt
-    if not offered or "TOOL RESULTS" in messages[-1].content:
-        return ""
-    names = _AT_WORK.findall(prompt) or _PROCEDURE_OF.findall(prompt)
-    return names[-1] if names else ""
 
 
 def _as_said(text: str) -> str:
@@ -489,7 +475,7 @@ class OpenFlows:
             return f"{undone}\n\n{said}"
         made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
-        asked = " ".join(each.strip() for each in _SENTENCES.split(said) if each.rstrip().endswith((*QUESTION_MARKS,)))
+        asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
         return "\n\n".join(filter(None, (told, asked)))
 
     def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
@@ -629,7 +615,6 @@ class OpenFlows:
         return [known[name] for name in names[:MOST_LOOK_UPS]]
 
 
-_SENTENCES: Final = re.compile(r"(?<=[.!?…؟])\s+|(?<=[。！？])|\n+")
 _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 """Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
 

@@ -22,7 +22,7 @@ from jazz_select.agent.reading.grounding import (
 )
 from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.consent import NEITHER, Consent, is_every, is_refusal, read_consent
-from jazz_select.phrases import QUESTION_MARKS, phrases
+from jazz_select.phrases import QUESTION_MARKS, SENTENCES, UNPARTED, phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.telemetry import span
@@ -45,11 +45,7 @@ _MOST_PLAIN: Final = 3
 _MOST_COUNTED: Final = 6
 """The most words of an answer from which a number is read."""
 _BETWEEN: Final = re.compile(r"[,;、\n]")
-_LISTED: Final = re.compile(r"[,;&+、\n]+(?:\s*(?:and|und|et|y|e|и|&)\s)?|\s(?:and|und|et|y|e|и)\s|と", re.IGNORECASE)
-"""What stands between the objects of a list."""
 _MOST_LISTED: Final = 6
-_OFFER: Final = re.compile(r"[^.!?\n]*[?？؟]")
-"""A question of the agent, from its first word on."""
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
@@ -103,7 +99,7 @@ def several_answers(
     meant = choices.get(name, ())
     if len(meant) > 1 and is_every(message, len(meant)):
         return [{name: value} for value in meant]
-    listed = (part.strip() for part in _LISTED.split(message.strip().strip(EDGES)))
+    listed = (part.strip() for part in _between_listed().split(message.strip().strip(EDGES)))
     parts = [part for part in listed if part and normalized(part) not in phrases()["courtesy"]]
     if not 1 < len(parts) <= _MOST_LISTED:
         return []
@@ -210,9 +206,10 @@ def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
 
     The question must name exactly one thing, so that the yes can mean no other.
     """
-    if not _OFFER.search(asked) or read_consent(message) != ("yes", ""):
+    questions = [each.strip() for each in SENTENCES.findall(asked) if not QUESTION_MARKS.isdisjoint(each)]
+    if not questions or read_consent(message) != ("yes", ""):
         return ()
-    offer = _OFFER.findall(asked)[-1]
+    offer = questions[-1]
     return (offer,) if len(set(identifiers(offer))) == 1 else ()
 
 
@@ -255,6 +252,15 @@ def identifiers(message: str) -> list[str]:
     # The year in "March 5th, 2026" is not an identifier.
     in_dates = Counter(word.strip(EDGES) for written, _ in dates(text[:_DATED]) for word in written.split())
     return list((Counter(found) - in_dates).elements())
+
+
+@cache
+def _between_listed() -> re.Pattern[str]:
+    """Return the pattern of what stands between the objects of a list: marks, and words such as "and"."""
+    joins = sorted(phrases()["joins"], key=len, reverse=True)
+    spaced = "|".join(re.escape(each) for each in joins if not UNPARTED.match(each))
+    unspaced = "|".join(re.escape(each) for each in joins if UNPARTED.match(each))
+    return re.compile(rf"[,;&+、\n]+(?:\s*(?:{spaced}|&)\s)?|\s(?:{spaced})\s|{unspaced}", re.IGNORECASE)
 
 
 @cache

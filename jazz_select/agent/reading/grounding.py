@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
@@ -30,8 +31,6 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, in_one_line, in_words, nfkc
 
 _MOST_MEANT: Final = 5
-NOT_TAKEN: Final = "the input does not take it"
-"""Why a value is refused that is of another kind, or is none of the choices."""
 _MOST_OBJECTS: Final = 20
 """The most objects that are read for one flow; how many can wait at a time is the conversation's to say."""
 _MOST_SHOWN: Final = 12
@@ -93,6 +92,14 @@ _LONGEST_SPELT: Final = 2
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
+class Refusal(StrEnum):
+    """Why a value that a model read does not count, with the words for that in notes."""
+
+    NOT_TAKEN = "the input does not take it"
+    """It is of another kind, or is none of the choices."""
+    NOT_SAID = "the user did not say it"
+
+
 class Wanted(NamedTuple):
     """An input: its schema, the root schema for its references, and the author's declaration."""
 
@@ -118,7 +125,7 @@ class Grounded(NamedTuple):
     values: Mapping[str, Any] = {}
     unclear: Mapping[str, tuple[Any, ...]] = {}
     taken_back: tuple[str, ...] = ()
-    refused: Mapping[str, str] = {}
+    refused: Mapping[str, Refusal] = {}
     wrong: Mapping[str, str] = {}
     refusal: str = ""
     every: bool = False
@@ -195,7 +202,7 @@ def ground(
         return stated if normalized(str(value)) in echoes else said
 
     found: dict[str, Any] = {}
-    refused: dict[str, str] = {}
+    refused: dict[str, Refusal] = {}
     meant: dict[str, tuple[Any, ...]] = {}
     for name, want in wanted.items():
         if values.get(name) is None:
@@ -238,15 +245,15 @@ def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list
     return objects
 
 
-def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
-    """Return the value in the form that the input takes, or None, and the reason of a refusal, or ""."""
+def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, Refusal | None]:
+    """Return the value in the form that the input takes, or None, and the reason of a refusal, if it is refused."""
     fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
     if not fitting:
-        return None, NOT_TAKEN
+        return None, Refusal.NOT_TAKEN
     for form in fitting:
         if _is_member(form, want) or was_said(form, want.part, want.root, said):
-            return form, ""
-    return fitting[0], "the user did not say it"
+            return form, None
+    return fitting[0], Refusal.NOT_SAID
 
 
 def _names_one_thing(value: object) -> bool:

@@ -18,7 +18,7 @@ from jazz_select.agent.reading.bare_answer import (
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
-from jazz_select.agent.turn import TurnRequest, TurnWork
+from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.consent import Consent, asks_to_wait, read_consent
 from jazz_select.phrases import Asked
 from jazz_select.selector.asking import again, ends, named_in
@@ -32,17 +32,18 @@ class MessageReader:
 
     selections: SelectionReader
 
-    async def read(self, state: TurnWork) -> Reading:
+    async def read(self, state: TurnState) -> Reading:
         """Return what the message of a turn says."""
-        picked = picked_option(state.request, beside=state.stack.top is not state.stack.waiting)
+        picked = picked_option(state.request, beside=state.agenda.top is not state.agenda.waiting)
         notes: tuple[str, ...] = ()
         no_yes = ""
-        if asks_to_wait(state.request.message) and (state.pending is not None or state.stack.waiting is not None):
+        waits = state.pending is not None or state.agenda.waiting is not None
+        if waits and asks_to_wait(state.request.message):
             return Reading(waits=True)
         if state.pending is not None:
             if (corrected := await self._corrected(state, state.pending)) is not None:
                 return corrected
-            decider = self.selections.running.decider
+            decider = self.selections.decider
             heard, why, notes = await approval_heard(decider, state.pending, state.request.message)
             no_yes = "" if self.selections.able.reads else why  # else the reader may find the yes
             # A refusal with more text may be a correction, which a model that reads it can tell.
@@ -56,23 +57,23 @@ class MessageReader:
         notes = (*notes, *([yes_not_taken(no_yes)] if no_yes else []))
         return replace(reading, no_yes=no_yes, notes=(*notes, *reading.notes))
 
-    async def read_part(self, state: TurnWork) -> Reading:
+    async def read_part(self, state: TurnState) -> Reading:
         """Return what a part of a message says, which the model at work on a flow handed back."""
         return replace(await self.selections.read(state, ""), wanted=state.request.message)
 
     # --- by rules ------------------------------------------------------------
 
-    async def _corrected(self, state: TurnWork, pending: PendingCall) -> Reading | None:
+    async def _corrected(self, state: TurnState, pending: PendingCall) -> Reading | None:
         """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
-        top, message = state.stack.top, state.request.message
+        top, message = state.agenda.top, state.request.message
         if top is None or top.name != pending.flow or top.is_final or not is_correction(message):
             return None
         answers = corrections(self.selections.inputs(state, top.name), top.answers, message)
         return await self._with_values(top, answers) if answers else None
 
-    async def _by_rules(self, state: TurnWork, picked: PickedOption) -> Reading | None:
+    async def _by_rules(self, state: TurnState, picked: PickedOption) -> Reading | None:
         """Read a message that is a bare answer, agrees, cancels, or is for the model at work; None for any other."""
-        top, waiting = state.stack.top, state.stack.waiting
+        top, waiting = state.agenda.top, state.agenda.waiting
         # The pending question comes last in the text, after the choice between flows, so it is answered first.
         if waiting is not None:
             reading = await self._answer_to(state, waiting)
@@ -92,7 +93,7 @@ class MessageReader:
             else None
         )
 
-    async def _answer_to(self, state: TurnWork, waiting: OpenFlow) -> Reading | None:
+    async def _answer_to(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read the answer to the question of a waiting flow."""
         if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
             return reading
@@ -112,7 +113,7 @@ class MessageReader:
             return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
         return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
 
-    async def _values_of(self, state: TurnWork, waiting: OpenFlow) -> Reading | None:
+    async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else."""
         message, lacking = state.request.message, self.selections.lacking(state, waiting)
         several = several_answers(lacking, waiting.choices, message)
@@ -121,12 +122,12 @@ class MessageReader:
         answers = bare_answer(lacking, message)
         return await self._with_values(waiting, answers) if answers else None
 
-    def _for_model(self, state: TurnWork, top: OpenFlow) -> Reading | None:
+    def _for_model(self, state: TurnState, top: OpenFlow) -> Reading | None:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
         heard = self._consent(state, top)
         if heard.answer == "no" and not heard.rest and not self.selections.able.answers:
             return Reading(called_off=(top.name,))
-        asked = ConversationView.of(state, self.selections.running.titles.flow).asked
+        asked = ConversationView.of(state, self.selections.titles.flow).asked
         # The model that continues the flow asked this question, so it receives the answer.
         answers = is_value(state.request.message) or (heard.answer != "neither" and "?" in asked)
         return (
@@ -135,10 +136,8 @@ class MessageReader:
             else None
         )
 
-    def _consent(self, state: TurnWork, flow: OpenFlow) -> Consent:
-        return read_consent(
-            state.request.message, Asked(words=f"{flow.name} {self.selections.running.titles.flow(flow.name)}")
-        )
+    def _consent(self, state: TurnState, flow: OpenFlow) -> Consent:
+        return read_consent(state.request.message, Asked(words=f"{flow.name} {self.selections.titles.flow(flow.name)}"))
 
     async def _with_values(self, waiting: OpenFlow, answers: Mapping[str, Any]) -> Reading:
         said, notes = await self.selections.check_values(waiting.name, Grounded(values=answers))
@@ -154,13 +153,13 @@ class MessageReader:
             notes += more
         return Reading(said=new_in(wishes[0].said, waiting), wishes=tuple(wishes), notes=notes)
 
-    async def _with_rest(self, state: TurnWork, reading: Reading, rest: str, *, answered: str) -> Reading:
+    async def _with_rest(self, state: TurnState, reading: Reading, rest: str, *, answered: str) -> Reading:
         """Read the words beside a yes or a no: the flows that they ask for, if they surely do."""
         if not rest:
             return reading
         after = state
         if reading.answer == "no" and answered:
-            after = replace(state, stack=state.stack.without_top())
+            after = replace(state, agenda=state.agenda.without_top())
         alone = replace(after, request=replace(state.request, message=rest), pending=None)
         granted = state.pending if reading.answer == "yes" else None
         try:
@@ -173,8 +172,8 @@ class MessageReader:
         reading = replace(reading, rest=rest, selection=found, notes=(*reading.notes, *notes), wanted=rest)
         if not self.selections.is_decisive(found, rest):
             return reading
-        wishes = without_answered(wishes, answered, state.stack.top)
-        writes = any(self.selections.running.gate.may_write(self.selections.running.flow(each.flow)) for each in wishes)
+        wishes = without_answered(wishes, answered, state.agenda.top)
+        writes = any(self.selections.flows.may_write(self.selections.flows.find(each.flow)) for each in wishes)
         return reading if writes and self.selections.is_denied(found, rest) else replace(reading, wishes=wishes)
 
 

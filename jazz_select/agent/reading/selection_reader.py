@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from jazz_select.agent.answer import shown_value
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.conversation_view import ConversationView
-from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.bare_answer import (
     agreed_offer,
     corrections,
@@ -17,9 +16,9 @@ from jazz_select.agent.reading.bare_answer import (
     thing_named,
 )
 from jazz_select.agent.reading.grounding import (
-    NOT_TAKEN,
     NOTHING_SAID,
     Grounded,
+    Refusal,
     Wanted,
     each_object,
     ground,
@@ -29,8 +28,11 @@ from jazz_select.agent.reading.grounding import (
     shown_inputs,
 )
 from jazz_select.agent.reading.reading import Able, PickedOption, Reading, Wish
-from jazz_select.agent.turn import TurnRequest, TurnWork
+from jazz_select.agent.reading.value_checks import Checked, check_inputs
+from jazz_select.agent.titles import Titles, shown_value
+from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.chat.client import ChatClient
+from jazz_select.chat.decisions import Decider
 from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
@@ -64,23 +66,31 @@ class SelectionReader:
     """Reads messages that no rule could settle.
 
     Attributes:
-        running: The flows, their inputs and the selector.
+        selector: Selects the flows that a message asks for.
+        flows: The flows of the agent, and their inputs.
+        titles: Their titles.
+        decider: Answers single questions about a message; None without a decision model.
+        asks_to_begin: Whether a flow that may change something begins only after a yes, if no model chose it.
         model: The agent's model. It reads messages if the selector has no model.
         speaks: Its role in the prompt.
     """
 
-    running: TurnFlows
+    selector: FlowSelector
+    flows: KnownFlows
+    titles: Titles
+    decider: Decider | None
+    asks_to_begin: bool
     model: ChatClient | None
     speaks: str
 
     @cached_property
     def able(self) -> Able:
         """What the agent can do with a message."""
-        has_model = self.running.selector.has_model or self.model is not None
-        reads = has_model and has_capability(self.running.selector, "situation")
+        has_model = self.selector.has_model or self.model is not None
+        reads = has_model and has_capability(self.selector, "situation")
         return Able(reads=reads, answers=self.model is not None)
 
-    async def read(self, state: TurnWork, picked: PickedOption) -> Reading:
+    async def read(self, state: TurnState, picked: PickedOption) -> Reading:
         """Read a message that no rule could settle, by a selection."""
         try:
             found = await run_within_budget(self.select(state, picked), what="recall")
@@ -98,18 +108,18 @@ class SelectionReader:
             return await self._as_read(state, reading, found.decision)
         return await self._as_recalled(state, reading, found)
 
-    async def _as_read(self, state: TurnWork, reading: Reading, decision: Decision) -> Reading:
+    async def _as_read(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
         """Complete the reading of a chat model."""
-        names = {flow_id(each.name): each.name for each in state.stack.flows}
+        names = {flow_id(each.name): each.name for each in state.agenda.flows}
         off = tuple(names[each] for each in decision.called_off if each in names)
         reading = replace(reading, source="model", called_off=off)
         if state.pending is not None and decision.confirmed:
             answer, no_yes = _confirmed(state.pending, decision, state.request.message, off)
             reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
-            return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.stack.top))
-        waiting = next((each for each in reversed(state.stack.flows) if each.name not in off), None)
-        if waiting is None or state.stack.waiting is None:
+            return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
+        waiting = next((each for each in reversed(state.agenda.flows) if each.name not in off), None)
+        if waiting is None or state.agenda.waiting is None:
             return reading
         by_value = not (reading.wishes or off or reading.answer)
         key = flow_id(waiting.name)
@@ -118,12 +128,12 @@ class SelectionReader:
             return await self._with_heard(state, reading, waiting, chosen=True)
         return reading
 
-    async def _as_recalled(self, state: TurnWork, reading: Reading, found: FlowSelectionResult) -> Reading:
+    async def _as_recalled(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
         """Complete a reading without a chat model: recall, a decision model, or the user's own choice."""
-        waiting, asked, message = state.stack.waiting, state.request.conversation.question, state.request.message
+        waiting, asked, message = state.agenda.waiting, state.request.conversation.question, state.request.message
         question = found.decision.question
         if question is not None:
-            top = state.stack.top
+            top = state.agenda.top
             reading = replace(
                 reading,
                 question=question,
@@ -141,7 +151,7 @@ class SelectionReader:
             return replace(reading, is_understood=bool(understood))
         return await self._with_begun(state, reading, found) if is_sure else reading
 
-    async def _with_begun(self, state: TurnWork, reading: Reading, found: FlowSelectionResult) -> Reading:
+    async def _with_begun(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
         """Complete the reading of wishes that recall is sure of.
 
         Recall finds the topic of a message, but not whether it is denied, supposed or only reported. So a flow that may
@@ -149,21 +159,24 @@ class SelectionReader:
         asked about.
         """
         message = state.request.message
-        writes = any(self.running.gate.may_write(self.running.flow(each)) for each in found.names)
-        asks = writes and (self.running.approval.asks_to_begin or self.is_denied(found, message))
+        writes = any(self.flows.may_write(self.flows.find(each)) for each in found.names)
+        asks = writes and (self.asks_to_begin or self.is_denied(found, message))
         if not self.able.reads:
             reading = await self._with_things(state, reading)
         if asks and not _was_read(found, message):
             return replace(reading, is_held=True)
-        return await self._read_for(state, reading, reading.names)
+        return await self._read_for(state, reading, found.names)
 
-    async def _with_things(self, state: TurnWork, reading: Reading) -> Reading:
+    async def _with_things(self, state: TurnState, reading: Reading) -> Reading:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""
         wishes: list[Wish] = []
         for each in reading.wishes:
             wanted = self.inputs(state, each.flow)
+            if not wanted:
+                wishes.append(Wish(each.flow))
+                continue
             like = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
-            found = await self.running.checked(each.flow, thing_named(wanted, like, state.request.message))
+            found = await self._checked(each.flow, thing_named(wanted, like, state.request.message))
             said = Grounded(values=found.values, wrong=found.wrong, refusal=found.refusal)
             wishes.append(Wish(each.flow, said))
         return replace(reading, wishes=tuple(wishes))
@@ -178,7 +191,7 @@ class SelectionReader:
             return False
         return any(is_denied(message, (each.name, each.title, *each.aliases)) for each in found.chosen_flows)
 
-    async def select(self, state: TurnWork, picked: PickedOption, *, waits: bool = True) -> FlowSelectionResult:
+    async def select(self, state: TurnState, picked: PickedOption, *, waits: bool = True) -> FlowSelectionResult:
         """Select by the message alone if that is enough or required, else with the earlier turns.
 
         A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
@@ -189,29 +202,29 @@ class SelectionReader:
         request = state.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
         asked = request.conversation.question
-        choose = self.running.selector.select
+        choose = self.selector.select
         if picked:
             return await choose(message, context=context, asked=asked)
         if self.able.reads:
             situation = self._situation(state, message)
             return await choose(message, episode_summaries=episodes, context=context, situation=situation, asked=asked)
-        within = WITHIN if has_capability(self.running.selector, "situation") else None
+        within = WITHIN if has_capability(self.selector, "situation") else None
         own = await choose(message, context=context, situation=within)
         if not episodes and asked is None:
             return own
-        is_answer = waits and state.stack.waiting is not None and asked is None
+        is_answer = waits and state.agenda.waiting is not None and asked is None
         if is_answer or self.is_decisive(own, message):
             return own
         found = await choose(message, episode_summaries=episodes, context=context, situation=within, asked=asked)
         if own.decision.question is not None and not self.is_decisive(found, message):
             return own
-        ran = {name: self.running.flow(name) for name in _ran_in(episodes)}
+        ran = {name: self.flows.find(name) for names in request.conversation.ran for name in names}
         over = {*request.conversation.done, *(name for name, flow in ran.items() if flow is not None and flow.manual)}
         return own if set(found.names) & over else found
 
     # --- values --------------------------------------------------------------
 
-    async def wishes(self, state: TurnWork, found: FlowSelectionResult) -> tuple[tuple[Wish, ...], tuple[str, ...]]:
+    async def wishes(self, state: TurnState, found: FlowSelectionResult) -> tuple[tuple[Wish, ...], tuple[str, ...]]:
         """Return the chosen flows, each as often as a model read different objects for it, and notes."""
         wishes: list[Wish] = []
         notes: list[str] = []
@@ -220,7 +233,7 @@ class SelectionReader:
             wishes.extend(Wish(name, said) for said in grounded)
         return tuple(wishes), tuple(notes)
 
-    async def _grounded(self, state: TurnWork, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
+    async def _grounded(self, state: TurnState, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
         """Return what a model read for the inputs of a flow, as far as the user said it, once for each object."""
         flow_key = flow_id(name)
         wanted = self.inputs(state, name)
@@ -234,9 +247,9 @@ class SelectionReader:
             return [Grounded(every=flow_key in decision.every)]
         # What the agent proposed is no word of the user's: only a plain yes takes it over, or the user's own statement.
         # Of several choices, each was said by the user.
-        several = [values for each in state.stack.flows for values in each.choices.values()]
+        several = [values for each in state.agenda.flows for values in each.choices.values()]
         offered = [values[0] for values in several if len(values) == 1]
-        view = ConversationView.of(state, self.running.titles.flow)
+        view = ConversationView.of(state, self.titles.flow)
         heard = (*view.heard, *agreed_offer(view.asked, state.request.message))
         said: list[Grounded] = []
         for values in objects:
@@ -254,15 +267,13 @@ class SelectionReader:
                 said.append(checked)
         return said
 
-    async def _with_heard(self, state: TurnWork, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
+    async def _with_heard(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
         reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
-        asked = ConversationView.of(state, self.running.titles.flow).asked
-        wanted = self.running.wanted(waiting)
-        flags, notes = await flags_heard(
-            self.running.decider, wanted, waiting.asks, asked=asked, message=state.request.message
-        )
+        asked = ConversationView.of(state, self.titles.flow).asked
+        wanted = self.flows.asked_inputs(waiting)
+        flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
         reading = replace(reading, notes=(*reading.notes, *notes))
         said = own[0]._replace(
             values={**own[0].values, **flags},
@@ -282,7 +293,7 @@ class SelectionReader:
         return replace(reading, said=said)
 
     async def _objects_for(
-        self, state: TurnWork, reading: Reading, waiting: OpenFlow
+        self, state: TurnState, reading: Reading, waiting: OpenFlow
     ) -> tuple[Reading, list[Grounded]]:
         """Return what a model read for a waiting flow, once for each object; it is asked if none has read it yet."""
         own = [each.said for each in reading.wishes if each.flow == waiting.name]
@@ -295,7 +306,9 @@ class SelectionReader:
         read = await self._read_for(state, replace(reading, wishes=(Wish(waiting.name),)), [waiting.name])
         return replace(reading, notes=read.notes), [each.said for each in read.wishes]
 
-    def _plainly_said(self, state: TurnWork, waiting: OpenFlow, reading: Reading, *, chosen: bool) -> Mapping[str, Any]:
+    def _plainly_said(
+        self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
+    ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
         message, lacking, found = state.request.message, self.lacking(state, waiting), reading.selection
         corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message)
@@ -303,27 +316,27 @@ class SelectionReader:
             return corrected
         declared = next((each.declared for each in lacking.values()), None)
         if declared is not None and declared.question:
-            is_repeated = is_named(self.running.titles.find(waiting.name), message)
+            is_repeated = is_named(self.titles.find(waiting.name), message)
             is_repeated = is_repeated or _nearness(found, waiting) >= _REPEATED
             return {} if is_repeated else plain_answer(lacking, message)
         return {} if chosen or _names_a_flow(found, message) else plain_answer(lacking, message)
 
-    async def _read_for(self, state: TurnWork, reading: Reading, names: Sequence[str]) -> Reading:
+    async def _read_for(self, state: TurnState, reading: Reading, names: Sequence[str]) -> Reading:
         """Have a model read the inputs of these flows, if no model has read the message yet and they take any."""
         found = reading.selection
         message = reading.wanted or state.request.message
-        flows = [flow for each in names if (flow := self.running.flow(each)) is not None]
-        is_open = {each.name for each in state.stack.flows}
+        flows = [flow for each in names if (flow := self.flows.find(each)) is not None]
+        is_open = {each.name for each in state.agenda.flows}
         takes = [each for each in flows if each.name in is_open or self._lacks(each, message, state)]
         was_asked = found is not None and (found.decision.attempts or found.decision.error)
-        if was_asked or not takes or not (self.model is not None or self.running.selector.has_model):
+        if was_asked or not takes or not (self.model is not None or self.selector.has_model):
             return reading
         situation = self._situation(state, message)
         if situation is None:
             return reading
         given = [candidate_of(each).as_metadata() for each in takes]
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
-        selector = self.running.selector
+        selector = self.selector
         of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
         selecting = of_one.select(state.request.message, given, situation=situation)
         read = await run_within_budget(selecting, what="its inputs")
@@ -334,48 +347,53 @@ class SelectionReader:
             wishes += [Wish(each.flow, each.said if one == NOTHING_SAID else one) for one in said]
         return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
 
-    def lacking(self, state: TurnWork, waiting: OpenFlow) -> dict[str, Wanted]:
+    def lacking(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs that a waiting flow asks for and does not have, in the order of asking."""
         known = known_values(state, waiting)
-        return {name: each for name, each in self.running.wanted(waiting).items() if name not in known}
+        return {name: each for name, each in self.flows.asked_inputs(waiting).items() if name not in known}
 
-    def inputs(self, state: TurnWork, name: str) -> dict[str, Wanted]:
+    def inputs(self, state: TurnState, name: str) -> dict[str, Wanted]:
         """Return the inputs that the user may give for a flow, in this state of the conversation."""
-        waiting = next((each for each in state.stack.flows if each.name == name and each.status != "queued"), None)
-        return self.running.inputs(name, state.request.context, waiting, state.request.conversation.called)
+        waiting = next((each for each in state.agenda.flows if each.name == name and each.status != "queued"), None)
+        return self.flows.inputs(name, state.request.context, waiting, state.request.conversation.called)
 
-    def _lacks(self, flow: BaseFlow, message: str, state: TurnWork) -> bool:
+    def _lacks(self, flow: BaseFlow, message: str, state: TurnState) -> bool:
         """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
-        return self.running.lacks(flow, state.request.context, optional=not is_named(flow, message))
+        return self.flows.lacks(flow, state.request.context, optional=not is_named(flow, message))
 
-    def _situation(self, state: TurnWork, message: str) -> Situation | None:
+    def _situation(self, state: TurnState, message: str) -> Situation | None:
         if self.model is None and not self.able.reads:
             return None
-        view = ConversationView.of(state, self.running.titles.flow, agreed=state.granted is not None)
+        view = ConversationView.of(state, self.titles.flow, agreed=state.granted is not None)
 
         def inputs(flow_id: str) -> tuple[str, ...]:
-            flow = self.running.selector.flow_registry.get(flow_id)
+            flow = self.selector.flow_registry.get(flow_id)
             return () if flow is None else shown_inputs(self.inputs(state, flow.name))
 
         begins = self._begins(state, message)
         return replace(view.situation(), begins=begins, inputs=inputs, reader=self.model, speaks=self.speaks)
 
-    def _begins(self, state: TurnWork, message: str) -> Callable[[str, bool], bool]:
+    def _begins(self, state: TurnState, message: str) -> Callable[[str, bool], bool]:
         """Return the rule for which flows may begin if no chat model has read the message."""
 
         def begins(flow_id: str, likely: bool) -> bool:  # noqa: FBT001 - as the selector calls it
-            flow = self.running.selector.flow_registry.get(flow_id)
+            flow = self.selector.flow_registry.get(flow_id)
             if flow is None or self._lacks(flow, message, state):
                 return False
             if is_named(flow, message):
                 return True
-            return likely and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
+            return likely and not (self.asks_to_begin and self.flows.may_write(flow))
 
         return begins
 
+    async def _checked(self, name: str, values: Mapping[str, Any]) -> Checked:
+        """Apply the author's checks of a flow to these values, if there are any."""
+        checking = check_inputs(self.flows.find(name), values, self.flows.tools)
+        return await run_within_budget(checking, what="a check")
+
     async def check_values(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
         """Apply the author's checks to the values."""
-        found = await self.running.checked(name, said.values)
+        found = await self._checked(name, said.values)
         wrong = {**said.wrong, **found.wrong}
         checked = said._replace(values=found.values, wrong=wrong, refusal=found.refusal)
         return checked, tuple(found.notes.values())
@@ -442,14 +460,14 @@ def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
     return (*left[:place], own, *left[place:]) if place < list(wishes).index(own) else tuple(wishes)
 
 
-def _names_another_wish(state: TurnWork, waiting: OpenFlow, said: Grounded, *, is_yes: bool) -> bool:
+def _names_another_wish(state: TurnState, waiting: OpenFlow, said: Grounded, *, is_yes: bool) -> bool:
     """Whether values are those of another open wish for the flow that waits: all of them, or some beside a yes."""
-    others = [each for each in state.stack.flows if each is not waiting and each.name == waiting.name]
+    others = [each for each in state.agenda.flows if each is not waiting and each.name == waiting.name]
     changed = {**waiting.answers, **storable_fields(said.values)[0]}
     return bool(said.values) and any(each.answers == changed or (is_yes and each.has(said.values)) for each in others)
 
 
-def known_values(state: TurnWork, waiting: OpenFlow) -> dict[str, Any]:
+def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
     """Return the values that a waiting flow has: its answers, and the caller's context."""
     return {**waiting.answers, **state.request.context}
 
@@ -472,18 +490,21 @@ def _confirmed(
 
 
 def _not_chosen(
-    found: Grounded, values: Mapping[str, Any], wanted: Mapping[str, Wanted], state: TurnWork
+    found: Grounded, values: Mapping[str, Any], wanted: Mapping[str, Wanted], state: TurnState
 ) -> dict[str, str]:
     """Return what to tell the user of values that are none of the choices of an input that was asked for.
 
     So the question comes again at once, and no model is asked what to say to that.
     """
-    waiting, message = state.stack.waiting, normalized(state.request.message)
+    waiting, message = state.agenda.waiting, normalized(state.request.message)
     asks = () if waiting is None else waiting.asks
     return {
         name: say("wrong_value", value=shown_value(values[name]), input=in_words(name))
         for name, why in found.refused.items()
-        if why == NOT_TAKEN and name in asks and is_choice(wanted[name]) and normalized(str(values[name])) in message
+        if why is Refusal.NOT_TAKEN
+        and name in asks
+        and is_choice(wanted[name])
+        and normalized(str(values[name])) in message
     }
 
 
@@ -495,10 +516,6 @@ def _never(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the
 def _was_read(found: FlowSelectionResult, message: str) -> bool:
     """Whether the meaning is certain: a chat model read the message, or the user chose or named a flow."""
     return found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message)
-
-
-def _ran_in(episodes: Sequence[str]) -> set[str]:
-    return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
 
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:

@@ -14,6 +14,11 @@ _DEEPEST_WRAPPER: Final = 3
 _MOST_READ: Final = 2_000
 
 
+def input_names(schema: object) -> tuple[str, ...]:
+    """Return the names of all inputs that a schema of arguments mentions, in any of its branches, in order."""
+    return names_of_object(schema, mapping(schema))
+
+
 def names_of_object(part: object, root: Schema) -> tuple[str, ...]:
     """Return the names of all fields that the schema of an object mentions, in order; `root` holds the definitions."""
     schemas = schemas_of_object(part, root)

@@ -23,11 +23,6 @@ _OPENING: Final = frozenset(("patternProperties", "$ref", *BRANCHES))
 _MOST_FOLLOWED: Final = 500
 
 
-def input_names(schema: object) -> tuple[str, ...]:
-    """Return the names of all inputs that a schema of arguments mentions, in any of its branches, in order."""
-    return names_of_object(schema, mapping(schema))
-
-
 def without_inputs(schema: Schema, names: Collection[str]) -> dict[str, Any]:
     """Return a schema of arguments without these inputs; see `without_fields`.
 

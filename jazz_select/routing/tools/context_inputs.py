@@ -13,13 +13,14 @@ from jazz_select.errors import ConfigError
 from jazz_select.json_values import has_fields, plain, plain_bytes
 from jazz_select.routing.schemas.places import (
     Path,
+    input_names,
     input_paths,
     objects_to_make,
     path_of,
     without_paths,
     wrapper_paths,
 )
-from jazz_select.routing.schemas.reduction import input_names, without_fields
+from jazz_select.routing.schemas.reduction import without_fields
 from jazz_select.routing.tools.tool import SECRETS, ContextInputs, Tool, lacking_context, withheld_names
 from jazz_select.text import beginning, some_of
 from jazz_select.words import by_spelling, excess_of_names, folded_name

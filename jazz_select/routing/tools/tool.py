@@ -15,12 +15,13 @@ from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.schemas.places import (
     Path,
     has_place,
+    input_names,
     names_of_object,
     objects_to_make,
     part_at,
     path_of,
 )
-from jazz_select.routing.schemas.reduction import input_names, without_fields
+from jazz_select.routing.schemas.reduction import without_fields
 from jazz_select.text import nfc, titled
 from jazz_select.threads import unbound
 from jazz_select.words import ACTING, LOOKING, READING, folded_name, stems, words

@@ -50,12 +50,12 @@ NEITHER: Final = listed("""
     yes, over my dead body | sure, whatever you say | sure, whatever | yeah, whatever | right, sure, as always
     yeah, that worked out great | ok, very funny | yes, "that works" | sure "fine" | yes, said nobody
     yes, something cheaper | ok, I'll think about it | sure, give me a minute | yes, hold on | ok, wait | yes, stop
-    please explain | fine, be that way | sure, knock yourself out | yes, I heard you | yes, I see | ok, I understand
-    ok, got it | yes, I know | yes, that is my name | okay dear | yes, that works if you pay | ja klar, träum weiter
-    ja, alles klar | oui, c'est ça, cause toujours | oui, c'est ça | sì, certo, contaci | да, конечно, щас
+    please explain | fine, be that way | yes, I heard you | yes, I see | ok, I understand
+    ok, got it | yes, I know | okay dear | yes, that works if you pay | ja klar, träum weiter
+    ja, alles klar | oui, c'est ça, cause toujours | oui, c'est ça | да, конечно, щас
     ага, разбежался | ok, drop it and book another | yes, drop it? | My boss said: yes. | tell me a joke
     correct it | continue my order | how much would that be? | go ahead and tell me a joke
-    ok google what is the weather | don't, wait, yes | please call me about it | correct the address
+     | don't, wait, yes | please call me about it | correct the address
     please redo it | sure, after the parcel has come | yes, wait, rather not | Yes. To Bob. | Yes! Bob!
     Yes. For my sister. | Yes. Tomorrow. | Yes. Next week. | yes. two of them. | Yes. Seventeen.
     Yes. The second one. | Yes. On Friday the tenth. | Yes. As soon as it's free. | Yes. When the parcel has come.
@@ -74,6 +74,7 @@ NEITHER: Final = listed("""
 HEARD: Final = listed("""
     yes, and A-2 again | yeah right | yeah, right. | sure, and pigs fly | oh sure | yeah, you'd like that
     sure you can | sure I do | sure, next you'll sell me a bridge | sure, like last time | yeah, good luck with that
+    sure, knock yourself out | yes, that is my name | sì, certo, contaci | ok google what is the weather
     sure 🙄 | yes 😂 | yes /s | sure, sounds like a scam | na klar, und morgen schneit es
     ja, sicher doch, genau wie letztes Mal | sí, claro, y yo soy el rey | sí, cómo no
     bien sûr, et puis quoi encore | sì, certo, come no | да ладно | ага, конечно | Yes. 😂

@@ -12,8 +12,8 @@ from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Conversation, Ran, Said
 from jazz_select.agent.conversation_view import ConversationView, FlowInView
+from jazz_select.agent.flows.one_flow import decision_situation
 from jazz_select.agent.flows.open_flows import OpenFlowQuestion, shown_texts
-from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
 from jazz_select.agent.turn import TurnRequest
 from jazz_select.routing import Tool

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
-from jazz_select.agent.flows.open_flows import at_work
+from jazz_select.agent.turn_events import first_reader
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ListMemory
 from jazz_select.values import Message, Reply
@@ -57,8 +57,9 @@ class Mind:
 
     def _hands_back(self, messages: Sequence[Message]) -> bool:
         """Whether it is at work on a flow, and the message is for another one, or for none."""
-        here, left = at_work(messages), self._replies.get("choose", [])
-        if not (here and left) or isinstance(left[0], Exception):
+        here, left = first_reader(), self._replies.get("choose", [])
+        is_after_calls = "TOOL RESULTS" in messages[-1].content
+        if is_after_calls or not (here and left) or isinstance(left[0], Exception):
             return False
         if _parts(left[0]) != {"flows": [here]}:
             return True

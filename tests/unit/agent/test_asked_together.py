@@ -131,6 +131,9 @@ PARTIAL = (
     "yes, 20",
     "yes to 1",
     "yes, but not to Kim",
+    "yes, for her",
+    "yes, that one",
+    "Ja, an ihn",
 )
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
+from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.agent import Agent
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, Part, Ran, after_selection
-from jazz_select.agent.flows.flow_runner import FlowRun
-from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, Part, Ran
+from jazz_select.agent.reading.reading import Wish
+from jazz_select.agent.turn import FlowRun, TurnRequest, TurnState
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.telemetry import Trace
@@ -77,7 +78,7 @@ def after(
 ) -> Conversation:
     """The conversation after one more turn, with what was done in it."""
     request = TurnRequest(message=message, conversation=before, context={})
-    done = TurnWork(request=request, stack=FlowStack(flows), text=text, **work)
+    done = TurnState(request=request, agenda=Agenda(flows), text=text, **work)
     return done.result(prompt="", trace=Trace()).conversation
 
 
@@ -138,12 +139,14 @@ def test_only_what_destroys_counts_as_final() -> None:
 
 
 def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_own() -> None:
-    (first,) = after_selection((), (), ["a"], request="x", turn=3)
+    (first,) = Agenda().with_wishes([Wish("a")], request="x", turn=3).flows
     assert (first.name, first.request, first.turn, first.status) == ("a", "x", 3, "queued")
-    assert [each.turn for each in after_selection((first,), (), ["b"], request="y", turn=4)] == [3, 4]
-    assert after_selection((), (first,), ["a"], request="y", turn=5) == (first,)
-    assert after_selection((first,), (), [], request="y", turn=6) == (first,)
-    assert [each.name for each in after_selection((first,), (), ["b", "a"], request="y", turn=7)] == ["b", "a"]
+    is_open, has_failed = Agenda((first,)), Agenda((), (first,))
+    assert [each.turn for each in is_open.with_wishes([Wish("b")], request="y", turn=4).flows] == [3, 4]
+    assert has_failed.with_wishes([Wish("a")], request="y", turn=5) == is_open
+    assert is_open.with_wishes([], request="y", turn=6) == is_open
+    both = is_open.with_wishes([Wish("b"), Wish("a")], request="y", turn=7)
+    assert [each.name for each in both.flows] == ["b", "a"]
 
 
 def asking(*names: str) -> str:

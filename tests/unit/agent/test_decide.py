@@ -11,7 +11,7 @@ from jazz_select.agent.conversation import Conversation, OpenFlow, PendingCall
 from jazz_select.agent.decide import decide
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import Able, Reading, Wish
-from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
+from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.stages import UserOption, UserQuestion
 
 pytestmark = pytest.mark.spec("018.1")
@@ -25,11 +25,11 @@ QUESTION = UserQuestion(
 PENDING = PendingCall(id="1", tool="cancel", flow=OWN, arguments={"order": "60142"})
 
 
-def state_of(flow: OpenFlow | None = None, pending: PendingCall | None = None) -> TurnWork:
+def state_of(flow: OpenFlow | None = None, pending: PendingCall | None = None) -> TurnState:
     flows = () if flow is None else (flow,)
     conversation = Conversation(flows=flows, pending=pending)
     request = TurnRequest(message="…", conversation=conversation, context={})
-    return TurnWork(request=request, stack=FlowStack(flows), pending=pending)
+    return replace(TurnState.of(request), pending=pending)
 
 
 WAITS = OpenFlow(name=OWN, status="waiting", asks=("order",))
@@ -120,7 +120,7 @@ def test_every_state_with_every_reading() -> None:
 
 
 @pytest.mark.parametrize(("state", "reading"), EVERY)
-def test_a_call_is_granted_by_a_yes_alone_and_only_where_one_waits(state: TurnWork, reading: Reading) -> None:
+def test_a_call_is_granted_by_a_yes_alone_and_only_where_one_waits(state: TurnState, reading: Reading) -> None:
     actions = decide(state, reading, Able(reads=True, answers=True))
     if any(isinstance(each, Grant) for each in actions):
         assert reading.answer == "yes"
@@ -130,11 +130,11 @@ def test_a_call_is_granted_by_a_yes_alone_and_only_where_one_waits(state: TurnWo
 
 @pytest.mark.parametrize(("state", "reading"), EVERY)
 @pytest.mark.parametrize("able", [Able(), Able(reads=True, answers=True)], ids=["no model", "a model"])
-def test_no_wish_that_was_read_is_dropped(state: TurnWork, reading: Reading, able: Able) -> None:
+def test_no_wish_that_was_read_is_dropped(state: TurnState, reading: Reading, able: Able) -> None:
     """Of wishes that are sure, each begins, is gone on with, or is held; what is left over is said."""
     actions = decide(state, reading, able)
     handled = {each.flow for action in actions if isinstance(action, Begin) for each in action.wishes}
-    top = state.stack.top
+    top = state.agenda.top
     if top is not None and any(isinstance(each, Fill | Answer | AskAgain | Refuse) for each in actions):
         handled.add(top.name)
     wished = set(reading.names)
@@ -145,7 +145,7 @@ def test_no_wish_that_was_read_is_dropped(state: TurnWork, reading: Reading, abl
 
 
 @pytest.mark.parametrize(("state", "reading"), EVERY)
-def test_something_always_follows(state: TurnWork, reading: Reading) -> None:
+def test_something_always_follows(state: TurnState, reading: Reading) -> None:
     assert decide(state, reading, Able())
 
 

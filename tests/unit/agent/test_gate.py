@@ -7,8 +7,9 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, SequentialFlow
 from jazz_select.agent.conversation import OpenFlow, Part
-from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.gate import DestructionGate
+from jazz_select.agent.known_flows import KnownFlows
+from jazz_select.agent.turn import FlowRun
 from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.routing.records import StepRecord
@@ -20,7 +21,8 @@ TOOLS = {
     "read": Tool(name="read", function=dict),
     "pay": Tool(name="pay", function=dict, destructive=True),
 }
-GATE = DestructionGate(TOOLS)
+FLOWS = KnownFlows({}, TOOLS)
+GATE = DestructionGate(FLOWS)
 POINT = GuidedDecisionPoint(after_step="look", candidate_tools=["note"])
 CHAINS: dict[str, tuple[Any, ...]] = {
     "looks": ("look",),
@@ -52,8 +54,8 @@ def flow(name: str, registry: FlowRegistry | None = None) -> Flow:
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> None:
-    assert GATE.destroys(flow(name)) is (name in DESTROYS)
-    assert not GATE.destroys(None)
+    assert FLOWS.destroys(flow(name)) is (name in DESTROYS)
+    assert not FLOWS.destroys(None)
 
 
 def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
@@ -103,8 +105,8 @@ def test_steps_that_changed_hold_nothing_that_destroys_nothing() -> None:
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_flow_may_write_where_its_chain_does_not_only_read_or_cannot_be_told(name: str) -> None:
-    assert GATE.may_write(flow(name)) is (name not in READS)
-    assert not GATE.may_write(None)
+    assert FLOWS.may_write(flow(name)) is (name not in READS)
+    assert not FLOWS.may_write(None)
 
 
 @pytest.mark.parametrize(

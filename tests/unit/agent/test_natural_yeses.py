@@ -22,15 +22,21 @@ from tests.unit.agent.turns import destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
 ROWS: Final = yaml.safe_load(Path(__file__).with_name("yeses.yaml").read_text("utf-8"))
+UNSEEN: Final = yaml.safe_load(Path(__file__).with_name("unseen_yeses.yaml").read_text("utf-8"))
 SEEN: Final = ("condition", "denial", "object", "amount", "time", "person", "quoted")
 """What a rule can see, so that it makes a yes none whatever a reader says."""
 MOST_LOST: Final = 0.05
 
 
-def asked(call: str) -> Asked:
-    """The question about a call of the table."""
-    shown = ROWS["calls"][call]
+def question_of(table: dict[str, Any], call: str) -> Asked:
+    """The question about a call of a table."""
+    shown = table["calls"][call]
     return Asked(words=f"{shown['tool']} {shown['title']} {shown['words']}", arguments=shown["arguments"])
+
+
+def asked(call: str) -> Asked:
+    """The question about a call of the first table."""
+    return question_of(ROWS, call)
 
 
 def parts(message: str) -> Iterator[str]:
@@ -51,16 +57,16 @@ def test_the_table_is_wide() -> None:
     kinds = Counter(kind for _, _, kind, _ in ROWS["other"])
     assert set(SEEN) < set(kinds)
     assert min(kinds.values()) >= 5
+    assert len(UNSEEN["agreeing"]) >= 200
+    assert len(UNSEEN["other"]) >= 150
+    assert set(SEEN) < {kind for _, kind, _ in UNSEEN["other"]}
 
 
 @pytest.mark.spec("018.4")
 def test_a_natural_yes_counts_where_a_reader_quotes_it() -> None:
-    rows = ROWS["agreeing"]
-    lost = [
-        message
-        for _, call, message, quote, _ in rows
-        if read_consent(message, asked(call), quote=quote).answer != "yes"
-    ]
+    rows = [(question_of(ROWS, call), message, quote) for _, call, message, quote, _ in ROWS["agreeing"]]
+    rows += [(question_of(UNSEEN, call), message, quote) for call, message, quote in UNSEEN["agreeing"]]
+    lost = [message for shown, message, quote in rows if read_consent(message, shown, quote=quote).answer != "yes"]
     assert len(lost) <= MOST_LOST * len(rows), lost
 
 
@@ -82,6 +88,55 @@ def test_no_reader_makes_a_yes_of_what_is_none(call: str, message: str) -> None:
     assert read_consent(message, shown).answer != "yes"
     assert read_consent(message, shown, quote="").answer != "yes", "a decision model agrees"
     assert [each for each in parts(message) if read_consent(message, shown, quote=each).answer == "yes"] == []
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("call", "kind", "message"), [pytest.param(*row, id=f"{row[0]}: {row[2]}") for row in UNSEEN["other"]]
+)
+def test_what_no_rule_was_written_for_is_seen_as_well(call: str, kind: str, message: str) -> None:
+    shown = question_of(UNSEEN, call)
+    assert read_consent(message, shown).answer != "yes"
+    assert read_consent(message, shown, quote="").answer != "yes", "a decision model agrees"
+    if kind in SEEN:
+        assert [each for each in parts(message) if read_consent(message, shown, quote=each).answer == "yes"] == []
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("message", "quote"),
+    [
+        ("Yes, I left it in the taxi", "Yes"),
+        ("Yes please, my brother-in-law brought the same one back from Turin", "Yes please"),
+        ("Ja bitte, ich warte seit drei Wochen", "Ja bitte"),
+        ("Oui, j'attends depuis 3 semaines", "Oui"),
+        ("Sí, llevo esperando desde el lunes", "Sí"),
+        ("Да, я жду уже две недели", "Да"),
+    ],
+)
+def test_what_a_statement_beside_a_yes_names_is_no_other_thing(message: str, quote: str) -> None:
+    assert read_consent(message, asked("close"), quote=quote).answer == "yes"
+    assert read_consent(message, asked("close")).answer == "neither", "the table alone knows not all of it"
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Yes, the toaster is fine",
+        "Yes, the Bellevue is fine",
+        "Yes, Tuesday is better",
+        "Yes, it should go to my office",
+        "Yes, I want the toaster",
+        "Yes, Kim is the one",
+        "Ja, die Überweisung ist für Peter",
+        "Sì, duecentocinquanta",
+        "Ja, fünfundsechzig",
+    ],
+)
+def test_a_statement_that_names_another_thing_time_or_person_is_no_yes(message: str) -> None:
+    for call in ("transfer", "refund", "überweisen", "bonifico"):
+        assert [each for each in parts(message) if read_consent(message, asked(call), quote=each).answer == "yes"] == []
 
 
 @pytest.mark.spec("018.4")

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, Input, Policy
 from jazz_select.agent import Conversation, TurnResult
-from jazz_select.agent.stuck import is_question
+from jazz_select.agent.handover import is_question
 from jazz_select.errors import ModelError, StoreError, WrongValue
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel

@@ -7,7 +7,8 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.answer import Titles, worded
+from jazz_select.agent.answer import worded
+from jazz_select.agent.titles import Titles
 from jazz_select.errors import ConfigError, UnconnectedToolsError
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel

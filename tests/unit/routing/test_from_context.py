@@ -18,7 +18,8 @@ from jazz_select.flow.base import CHOOSE, GuidedDecisionPoint
 from jazz_select.routing import Allow, ChainAnalyzer, FlowExecutor, run_plan, tools_from_mcp, tools_from_openai
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.plans.tool_asker import ToolAsker
-from jazz_select.routing.schemas.reduction import input_names, without_inputs
+from jazz_select.routing.schemas.places import input_names
+from jazz_select.routing.schemas.reduction import without_inputs
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.context_inputs import bind_context, filled_arguments
 from jazz_select.testing import ScriptedModel

@@ -15,6 +15,7 @@ from tests.source import tree
 PACKAGE = Path(__file__).parents[3] / "jazz_select"
 MATCHING = ("compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn")
 PUT_TOGETHER = {
+    "agent/reading/bare_answer.py": 'the words for "and" of the table of phrases, escaped',
     "evaluation/checks/safety.py": "of the lines of a file of ours, injections.txt",
     "agent/reading/grounding.py": "of words that are escaped, and of constants beside it",
     "selector/reply.py": "of names that are escaped",

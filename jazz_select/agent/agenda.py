@@ -1,0 +1,168 @@
+"""The open flows of a conversation as a value, the active one last, and how wishes are placed among them. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, bounded
+from jazz_select.agent.reading.grounding import Grounded
+from jazz_select.agent.reading.reading import Wish
+from jazz_select.json_values import storable_fields
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """What is open: a stack of flows, and those that failed after a destructive call.
+
+    Attributes:
+        flows: The open flows, the active one on top, last. Those below are parked, or queued until it is their turn.
+        failed: The flows that failed. A wish for one of them resumes it.
+    """
+
+    flows: tuple[OpenFlow, ...] = ()
+    failed: tuple[OpenFlow, ...] = ()
+
+    @property
+    def top(self) -> OpenFlow | None:
+        """The active flow."""
+        return self.flows[-1] if self.flows else None
+
+    @property
+    def waiting(self) -> OpenFlow | None:
+        """The active flow, if it waits for the user and no model works on it."""
+        return None if self.top is None or self.top.status == "active" else self.top
+
+    def with_top(self, flow: OpenFlow) -> "Agenda":
+        """Replace the active flow."""
+        return replace(self, flows=(*self.flows[:-1], flow))
+
+    def without_top(self, kept: tuple[OpenFlow, ...] = ()) -> "Agenda":
+        """Remove the active flow, and add `kept` to the failed ones."""
+        return Agenda(self.flows[:-1], (*self.failed, *kept))
+
+    def with_on_top(self, flow: OpenFlow) -> "Agenda":
+        """Put a flow on top, in place of what was open of the same wish."""
+        return replace(self, flows=(*(each for each in self.flows if each.key != flow.key), flow))
+
+    def call_of_top(self, pending: PendingCall | None) -> PendingCall | None:
+        """Return the pending call if it belongs to the flow on top or to none.
+
+        A call that was saved without an id needs a new approval, because it cannot be claimed.
+        """
+        theirs = {"", self.top.name} if self.top is not None else {""}
+        return pending if pending is not None and pending.id and pending.flow in theirs else None
+
+    def listed_in(self, question: PendingCall | None) -> list[OpenFlow]:
+        """Return the flows below the top that are queued with a call of their own which a question lists."""
+        calls = () if question is None else question.calls
+        return [
+            each
+            for each in self.flows[:-1]
+            if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
+        ]
+
+    def with_queued(self, reached: OpenFlow, question: PendingCall | None) -> "Agenda":
+        """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""
+        below = tuple(reached if each.key == reached.key else each for each in self.flows[:-1])
+        stored = replace(self, flows=(*below, *self.flows[-1:]))
+        listed = stored.listed_in(question)
+        others = (each for each in below if not any(each is one for one in listed))
+        return replace(stored, flows=(*others, *listed, *self.flows[-1:]))
+
+    def without_same_wish(self) -> "Agenda":
+        """Drop the queued wishes for the same flow with the same values as the one on top: "no, only the other"."""
+        top = self.top
+        if top is None or not top.answers:
+            return self
+        wanted = (top.name, "queued", top.answers)
+        alike = [each for each in self.flows[:-1] if (each.name, each.status, each.answers) == wanted and not each.ran]
+        return replace(self, flows=tuple(each for each in self.flows if not any(each is one for one in alike)))
+
+    # --- wishes --------------------------------------------------------------
+
+    def split_by_room(self, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
+        """Return the wishes for which a conversation has room beside its open flows, and the others."""
+        room = MOST_FLOWS - sum(not each.is_final for each in self.flows)  # what destroyed something is kept
+        taken: list[Wish] = []
+        left: list[Wish] = []
+        wanted = [(each.flow, _stored(each.said)) for each in wishes]
+        for wish, own in zip(wishes, self._resumed(wanted), strict=True):
+            needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
+            if taken and needs > room:
+                left.append(wish)
+                continue
+            room -= needs
+            taken.append(wish)
+        return tuple(taken), tuple(left)
+
+    def with_wishes(self, wishes: Sequence[Wish], *, request: str, turn: int, logged: str = "") -> "Agenda":
+        """Put the wished flows on top with their values, the first of them uppermost, so that it runs first."""
+        ordered = list(wishes)
+        first = next((each for each in ordered if self.top is not None and each.flow == self.top.name), None)
+        if first is not None:  # the active flow stays on top
+            ordered.remove(first)
+            ordered.insert(0, first)
+        wanted = [(each.flow, _stored(each.said)) for each in ordered]
+        placed = self._placed(wanted, request=request, turn=turn, logged=logged)
+        rest = [flow for flow in self.flows if not any(flow.key == each.key for each in placed)]
+        chosen = [_with_said(each, wish.said) for each, wish in zip(placed, ordered, strict=True)]
+        failed = tuple(each for each in self.failed if not any(each.key == flow.key for flow in placed))
+        return Agenda((*rest, *reversed(chosen)), failed)
+
+    def _placed(
+        self, wanted: Sequence[tuple[str, Mapping[str, Any]]], *, request: str, turn: int, logged: str
+    ) -> list[OpenFlow]:
+        """Return the flow of each wish, in order: the open or failed one that it comes back to, or a new one."""
+        known = [*self.failed, *self.flows]
+        placed: list[OpenFlow] = []
+        for (name, _), own in zip(wanted, self._resumed(wanted), strict=True):
+            if own is not None:
+                placed.append(own)
+                continue
+            before = (each.nth for each in (*known, *placed) if (each.name, each.turn) == (name, turn))
+            placed.append(
+                OpenFlow(
+                    name=name,
+                    status="queued",
+                    request=bounded(request),
+                    turn=turn,
+                    nth=1 + max(before, default=-1),
+                    logged=logged,
+                )
+            )
+        return placed
+
+    def _resumed(self, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[OpenFlow | None]:
+        """Return the open or failed flow that each of these wishes comes back to, or None if it is begun anew.
+
+        A wish comes back to a flow that has all its values. Otherwise the first wish for a flow comes back to the
+        latest one, the active flow before all others, unless that is for another object: it has other values.
+        """
+        left = list({flow.key: flow for flow in (*self.failed, *self.flows)}.values())
+        named: set[str] = set()
+        found: list[OpenFlow | None] = []
+        for name, values in wanted:
+            own = next((each for each in reversed(left) if each.name == name and each.has(values)), None)
+            if own is None and name not in named:
+                latest = [each for each in reversed(left) if each.name == name]
+                own = next((each for each in latest if each is self.top or not each.is_for_another(values)), None)
+            if own is not None:
+                left.remove(own)
+            named.add(name)
+            found.append(own)
+        return found
+
+
+def _stored(said: Grounded) -> dict[str, Any]:
+    return storable_fields(said.values)[0]
+
+
+def _with_said(flow: OpenFlow, said: Grounded) -> OpenFlow:
+    """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
+    if flow.status != "queued":
+        asked = {name: each for name, each in _stored(said).items() if name in flow.asks and flow.status == "waiting"}
+        return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
+    known: dict[str, Any] = {"answers": {**flow.answers, **_stored(said)}, "wrong": dict(said.wrong)}
+    known["refusal"] = said.refusal
+    meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
+    return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": said.every})

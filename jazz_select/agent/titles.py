@@ -1,0 +1,70 @@
+"""What users are shown of flows, tools and values: their titles, never the names that code uses."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jazz_select.agent.conversation import ONE_OF, Ran
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import storable_text
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import beginning, titled, written
+from jazz_select.texts import say
+
+_LONGEST_VALUE: Final = 300
+_MOST_TITLES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """Display names of flows and tools for users, never those that code uses; `find` returns the flow of a name."""
+
+    find: Callable[[str], BaseFlow | None]
+    tools: Mapping[str, Tool]
+
+    def flow(self, name: str) -> str:
+        """Return a flow's title, or its name in words if the flow is gone."""
+        flow = self.find(name)
+        return flow.display_name if flow is not None else titled(name)
+
+    def tool(self, name: str) -> str:
+        """Return a tool's title, or its name in words if the tool is not connected."""
+        return getattr(self.tools.get(name), "display_name", "") or titled(name)
+
+    def effects(self, ran: Iterable[Ran]) -> list[str]:
+        """Return the tools of these calls that changed something, without duplicates."""
+        known = [(each, self.tools.get(each.tool)) for each in ran]
+        return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))
+
+    def done_already(self, tools: Sequence[str]) -> str:
+        """Say that these tools have run, and which connected tools undo them."""
+        if not tools:
+            return ""
+        undo = [each.name for each in self.tools.values() if each.undoes in tools]
+        done = say("done_already", tools=self.named(tools))
+        return f"{done} {say('can_be_undone', tools=self.named(undo))}" if undo else done
+
+    def named(self, names: Iterable[str]) -> str:
+        """Return the titles of several tools, without duplicates."""
+        return ", ".join(dict.fromkeys(map(self.tool, names)))
+
+    def step(self, name: str) -> str:
+        """Return the title of a pending step: one tool, or a choice of several."""
+        one_of, marked, between = name.partition(ONE_OF)
+        if marked and not one_of:
+            return f"{ONE_OF}{self.named(between.split(', '))}"
+        return name if " " in name and name not in self.tools else self.tool(name)
+
+
+def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
+    """Return titles of flows that no guard withholds, parts left out; at most `_MOST_TITLES`."""
+    flows = list(flows)
+    parts = {part.name for flow in flows for part in flow.subflows}
+    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in parts]
+    return [each.display_name for each in anybody[:_MOST_TITLES]]
+
+
+def shown_value(value: object) -> str:
+    """Return a value as text for users, cut if it is long."""
+    text = written(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
+    return beginning(text, _LONGEST_VALUE)
