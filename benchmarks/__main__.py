@@ -20,9 +20,11 @@ from benchmarks import (
     languages,
     latency,
     learning,
+    live_tools,
     load,
     names,
     offered,
+    peer_confidence,
     peers,
     prefix,
     recall,
@@ -60,9 +62,11 @@ def main(
     scale.main(data, large=everything, unclean=unclean)
     recall.main(data, models, seeds=seeds, everything=everything, unclean=unclean)
     peers.main(data, models, seeds=seeds, unclean=unclean)
+    peer_confidence.main(data, seeds=seeds, unclean=unclean)
     for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
     bare_tools.main(data, seeds=seeds, unclean=unclean)
+    live_tools.main(data, unclean=unclean)
     languages.main(unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     budget.main(data, seeds=seeds, unclean=unclean)

@@ -61,7 +61,13 @@ def tool_of(entry: Entry) -> Tool:
     """An entry as a connected tool."""
     properties = {name: {"description": text} for name, text in entry.parameters}
     schema = {"type": "object", "properties": properties}
-    return Tool(name=entry.name, description=entry.description, input_schema=schema)
+    return Tool(
+        name=entry.name,
+        description=entry.description,
+        input_schema=schema,
+        provider=entry.provider,
+        provider_title=entry.provider_title,
+    )
 
 
 class Searches:

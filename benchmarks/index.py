@@ -31,11 +31,13 @@ def registry_of(entries: Iterable[Entry]) -> FlowRegistry:
 
 
 def described(entry: Entry) -> str:
-    """The description; a tool's parameters are part of what it is, so they follow it."""
+    """The description; a tool's owner and its parameters are part of what it is, so they stand around it."""
+    owner = ", ".join(part for part in (entry.provider, entry.provider_title) if part)
+    about = f"{owner}: {entry.description}" if owner else entry.description
     if not entry.parameters:
-        return entry.description
+        return about
     parameters = "; ".join(f"{name}: {text}" if text else name for name, text in entry.parameters)
-    return f"{entry.description} Parameters: {parameters}"
+    return f"{about} Parameters: {parameters}"
 
 
 class RememberingEmbedder:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks import metrics, rows
 from benchmarks.datasets import catalogue
-from benchmarks.datasets.base import Dataset, sampled
+from benchmarks.datasets.base import Dataset, Request, sampled
 from benchmarks.index import AGENT, described, indexed
 from benchmarks.options import (
     DataFolder,
@@ -38,7 +38,7 @@ from jazz_select.memory.encoder import spoken_name
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE.parent / ".venv-peers"
 REQUIREMENTS = HERE / "requirements-peers.txt"
-DATASETS = ("clinc150-5", "banking77-5", "bfcl-live", "metatool-single")
+DATASETS = ("clinc150-5", "banking77-5", "bfcl-live", "metatool-single", "livemcpbench")
 KEY = ("dataset", "embedder", "seed", "system")
 LIMIT = 1_000
 TOP = 5
@@ -71,9 +71,11 @@ def peers_python() -> Path:
     return python
 
 
-def asked_peer(python: Path, system: str, dataset: Dataset, embedder: str) -> dict[str, Any]:
-    """What another router answers, from its own environment."""
-    task = {
+def asked_peer(
+    python: Path, system: str, dataset: Dataset, embedder: str, labelled: Sequence[Request] = ()
+) -> dict[str, Any]:
+    """What another router answers, from its own environment; its confidence is fitted to labelled requests, if any."""
+    task: dict[str, Any] = {
         "system": system,
         "embedder": embedder,
         "flows": [
@@ -83,6 +85,7 @@ def asked_peer(python: Path, system: str, dataset: Dataset, embedder: str) -> di
         "requests": [request.text for request in dataset.requests],
         "top": TOP,
         "root": str(HERE.parent),
+        **({"labelled": [(each.text, min(each.gold)) for each in labelled]} if labelled else {}),
     }
     ran = subprocess.run(  # noqa: S603 - our own script
         [str(python), str(HERE / "peer_systems.py")],
@@ -177,6 +180,7 @@ def main(  # noqa: PLR0913 - one parameter per option
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean; 0 is for development.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set, the same ones for every system.")] = LIMIT,
     *,
+    only: Annotated[list[str] | None, typer.Option("--system", help="A system by name; may be repeated.")] = None,
     unclean: Unclean = False,
 ) -> None:
     """Ask every system the same, and store one row for each."""
@@ -193,6 +197,8 @@ def main(  # noqa: PLR0913 - one parameter per option
                 whole = catalogue.load(name, folder, seed)
                 part = replace(whole, requests=sampled(whole.requests, limit, seed))
                 for system, ask in answers(python, part, spec):
+                    if only and system not in only:
+                        continue
                     answer = ask()
                     if "error" in answer:
                         console.print(f"{name}, {system}: {answer['error']}", style="yellow")

@@ -220,3 +220,14 @@ def episodes_table(found: Sequence[rows.Row]) -> str:
         for (dataset, embedder), runs in by(found, "dataset", "embedder")
     ]
     return markdown(header, body, words=(0, 1))
+
+
+def peer_confidence_table(found: Sequence[rows.Row]) -> str:
+    """One line per data set, embedder, system and number of labels, averaged over seeds."""
+    header = ("data set", "embedder", "system", "labels", "seeds", "R@1", "ECE", "AUROC", "alone at 99 %")
+    body: list[tuple[str, ...]] = []
+    for (dataset, embedder, labels, system), runs in by(found, "dataset", "embedder", "labels", "system"):
+        right, alone = (percent(mean_of(runs, "numbers", name)) for name in ("accuracy", "alone@99"))
+        ece, auroc = (f"{mean_of(runs, 'numbers', name):.3f}" for name in ("ECE", "AUROC"))
+        body.append((dataset, embedder, system, labels, str(len(runs)), right, ece, auroc, alone))
+    return markdown(header, body, words=(0, 1, 2))

@@ -28,6 +28,7 @@ SOURCES: Mapping[str, str] = {
         "github.com/ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data: "
         "BFCL_v4_live_multiple.json, BFCL_v4_live_irrelevance.json and possible_answer/BFCL_v4_live_multiple.json"
     ),
+    "livemcpbench": "github.com/icip-cas/LiveMCPBench: tools.json and all_annotations.json",
     "sealtools": "github.com/fairyshine/Seal-Tools: Seal-Tools_Dataset/tool.jsonl, dev.jsonl and test_in_domain.jsonl",
 }
 
@@ -57,6 +58,10 @@ class Entry:
     examples: tuple[str, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     """Name and description of each argument, where the entry is a tool."""
+    provider: str = ""
+    """Whose tool it is, by a short name, where the data set says so."""
+    provider_title: str = ""
+    """What the owner calls itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

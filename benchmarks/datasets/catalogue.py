@@ -29,6 +29,10 @@ DATASETS: Mapping[str, Loader] = {
     "bfcl-live": lambda data, seed: tools.bfcl_live(data, seed=seed),
     "sealtools": lambda data, seed: tools.sealtools(data, seed=seed),
     "sealtools-dev": lambda data, seed: tools.sealtools(data, seed=seed, split="dev"),
+    "livemcpbench": lambda data, seed: tools.livemcpbench(data, seed=seed),
+    "livemcpbench-alone": lambda data, seed: tools.livemcpbench(data, seed=seed, has_owner=False),
+    "livemcpbench-steps": lambda data, seed: tools.livemcpbench(data, seed=seed, by_step=True),
+    "livemcpbench-steps-alone": lambda data, seed: tools.livemcpbench(data, seed=seed, has_owner=False, by_step=True),
 }
 """Name to a loader that takes the data folder and a seed."""
 

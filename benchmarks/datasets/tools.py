@@ -1,6 +1,7 @@
-"""Tool catalogues: MetaTool, BFCL and Seal-Tools. An entry is a tool, without examples but where they are asked for."""
+"""Tool catalogues: MetaTool, BFCL, Seal-Tools, LiveMCPBench. Entries are tools, without examples unless asked for."""
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,6 +114,63 @@ def sealtools(data: Path, *, seed: int, split: Literal["dev", "test_in_domain"] 
         seed=seed,
         sha256=files.sha256,
     )
+
+
+def livemcpbench(data: Path, *, seed: int, has_owner: bool = True, by_step: bool = False) -> Dataset:
+    """People's tasks over the tools of 70 public MCP servers; each task needs up to six tools.
+
+    A task names tools without their server, so an entry of the pool is a name: of the 13 names that several servers
+    have, the first listed tool is kept, and 510 of 527 are left. Names that no server lists are left out of the
+    answers, and so is a task without another.
+
+    Args:
+        data: The folder of all data sets.
+        seed: Orders the tools.
+        has_owner: Whether a tool says whose it is: the key and the title of its server.
+        by_step: Whether requests are the annotated steps of the tasks that have as many steps as tools, each with the
+            tool in its place; otherwise the whole tasks, in the words of who asked.
+    """
+    files = Files(data, "livemcpbench")
+    flows: dict[str, Entry] = {}
+    listed = 0
+    for package in cast("list[dict[str, Any]]", files.json("tools.json")):
+        for server, about in package["tools"].items():
+            for tool in about["tools"]:
+                listed += 1
+                entry = Entry(
+                    name=tool["name"],
+                    description=str(tool.get("description") or ""),
+                    parameters=_properties(tool["inputSchema"]),
+                    provider=server if has_owner else "",
+                    provider_title=str(package["name"]) if has_owner else "",
+                )
+                flows.setdefault(entry.name, entry)
+    requests: list[Request] = []
+    unknown = 0
+    for task in cast("list[dict[str, Any]]", files.json("all_annotations.json")):
+        named = _numbered(task["Annotator Metadata"]["Tools"])
+        steps = _numbered(task["Annotator Metadata"]["Steps"])
+        known = frozenset(named) & flows.keys()
+        unknown += len(named) - sum(name in flows for name in named)
+        if not by_step and known:
+            requests.append(Request(text=task["Question"], gold=known))
+        elif by_step and len(steps) == len(named):
+            pairs = zip(steps, named, strict=True)
+            requests += [Request(text=step, gold=frozenset({name})) for step, name in pairs if name in flows]
+    return Dataset(
+        name="livemcpbench" + ("-steps" if by_step else "") + ("" if has_owner else "-alone"),
+        flows=shuffled(flows.values(), seed),
+        requests=tuple(requests),
+        seed=seed,
+        sha256=files.sha256,
+        notes={"tools of a name that was listed before": listed - len(flows), "tools that no server lists": unknown},
+    )
+
+
+def _numbered(text: str) -> list[str]:
+    """The lines of a numbered list, without their numbers."""
+    lines = [re.sub(r"^\s*\d+\.\s*", "", line).strip() for line in text.split("\n")]
+    return [line for line in lines if line]
 
 
 def _plugins(data: Path, files: Files, seed: int, examples: int) -> tuple[tuple[Entry, ...], str]:

@@ -22,6 +22,7 @@ from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.schemas.assignability import assignable as assignable
 from jazz_select.routing.tools.context_inputs import FromContext as FromContext
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
+from jazz_select.routing.tools.openapi.loading import tools_from_openapi as tools_from_openapi
 from jazz_select.routing.tools.showing import OpenTools as OpenTools
 from jazz_select.routing.tools.showing import SchemaForm as SchemaForm
 from jazz_select.routing.tools.showing import selected_tools as selected_tools

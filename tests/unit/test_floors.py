@@ -33,7 +33,7 @@ VENDORS = {
     "agents": {"integrations"},
     "anthropic": {"chat"},
     "fastembed": {"memory"},
-    "httpx": {"chat", "client", "memory"},
+    "httpx": {"chat", "client", "memory", "routing"},
     "onnxruntime": {"memory"},
     "langchain_core": {"integrations"},
     "langgraph": {"integrations"},

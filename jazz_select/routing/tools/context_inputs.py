@@ -6,7 +6,7 @@ A tool is bound to a context before a model sees it and before it is called. Its
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from jazz_select.errors import ConfigError
@@ -21,7 +21,7 @@ from jazz_select.routing.schemas.places import (
     wrapper_paths,
 )
 from jazz_select.routing.schemas.reduction import without_fields
-from jazz_select.routing.tools.tool import ContextInputs, Tool, lacking_context, withheld_names
+from jazz_select.routing.tools.tool import SECRETS, ContextInputs, Tool, lacking_context, withheld_names
 from jazz_select.text import beginning, some_of
 from jazz_select.words import by_spelling, excess_of_names, folded_name
 
@@ -271,7 +271,27 @@ def _is_closed(schema: Mapping[str, Any]) -> bool:
     return schema.get("additionalProperties") is False and not _wrapper_paths_of(schema)
 
 
+class _Secrets(dict[str, Any]):
+    """The credentials of a call by name. None of them is shown where the function that holds them is."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} secrets>"
+
+
+def _with_secrets(tool: Tool, keys: _Keys) -> Tool:
+    """Return a tool whose function has the credentials that a context holds; they never become arguments of a call."""
+    wanted = cast("Mapping[str, str]", tool.secrets)
+    found = {name: keys.values[key] for name, key in wanted.items() if key in keys.values}
+    if not found or tool.function is None:
+        return tool
+    return replace(tool, function=partial(tool.function, **{SECRETS: _Secrets(found)}))
+
+
 def _bound(tool: Tool, keys: _Keys) -> Tool:
+    return _with_inputs(_with_secrets(tool, keys), keys)
+
+
+def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
     if tool.context_inputs is None and not keys.values:
         return tool
     schema = tool.call_schema

@@ -121,6 +121,7 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     listing: object,
     *,
     provider: str = "",
+    provider_title: str = "",
     prefix: str = "",
     call: Calling | None = None,
     destructive: Destroys = True,
@@ -135,6 +136,7 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     Args:
         listing: The answer, or its list, in either spelling (`inputSchema`, `input_schema`).
         provider: The owner of the tools.
+        provider_title: What the server calls itself; recall reads it beside `provider`.
         prefix: Prefix of each name, if two servers share names. The server is called with its own name.
         call: Runs a tool by the server's name. Its answer is read as an MCP result if it is one.
         destructive: Whether a tool without hints is destructive; or a function of the server's name and the hints
@@ -150,7 +152,13 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     """
     keys = context_keys(provider or "?", from_context)
     reader = _McpReader(
-        provider=provider, prefix=prefix, call=call, destructive=destructive, trusted=trusted, keys=keys
+        provider=provider,
+        provider_title=provider_title,
+        prefix=prefix,
+        call=call,
+        destructive=destructive,
+        trusted=trusted,
+        keys=keys,
     )
     return _some(_listed(_bounded(listing), reader.tool), keys)
 
@@ -169,9 +177,23 @@ def _listed(entries: Iterable[object], read: Callable[[object, int], Tool]) -> L
         else:
             if found.setdefault(tool.name, tool) is not tool:
                 left_out.append(ToolError(tool.name, "it is listed twice, and the first one is taken"))
+    _warn_of(left_out)
+    return ListedTools(found.values(), left_out=left_out)
+
+
+def _warn_of(left_out: Sequence[ToolError]) -> None:
     for each in left_out[:_MOST_LOGGED]:
         _log.warning("tool=<%s>, problem=<%s> | a listed tool is left out", in_log(each.tool), in_log(each.problem))
-    return ListedTools(found.values(), left_out=left_out)
+
+
+def listed_tools(tools: Iterable[Tool], left_out: Sequence[ToolError], *, keys: Mapping[str, str]) -> ListedTools:
+    """Return tools that were read elsewhere as a listing; what was left out is named in a warning.
+
+    Raises:
+        ToolError: All were left out, or `keys` names an input that none has.
+    """
+    _warn_of(left_out)
+    return _some(ListedTools(tools, left_out=left_out), keys)
 
 
 def _some(listed: ListedTools, keys: Mapping[str, str] = MappingProxyType({})) -> ListedTools:
@@ -186,6 +208,7 @@ class _McpReader:
     """Reads the entries of an MCP server's listing; the attributes are what `tools_from_mcp` takes."""
 
     provider: str
+    provider_title: str
     prefix: str
     call: Calling | None
     destructive: Destroys
@@ -206,6 +229,7 @@ class _McpReader:
             output_schema=given,
             function=None if self.call is None else _bound(self.call, name, given),
             provider=self.provider,
+            provider_title=self.provider_title,
             operation=name,
             destructive=_destroys(name, hints, self.destructive, trusted=self.trusted),
             idempotent=self.trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
@@ -290,11 +314,23 @@ async def session_tools(  # noqa: PLR0913 - options with a name
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     entries = await live.listed(provider or "?")
     reader = _McpReader(
-        provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted, keys=keys
+        provider=provider,
+        provider_title=_server_title(session),
+        prefix=prefix,
+        call=live.call,
+        destructive=destructive,
+        trusted=trusted,
+        keys=keys,
     )
     found = await in_thread(_listed, entries, reader.tool)  # thousands take longer than a loop may wait
     _check_keys(found, keys if found else {})
     return found
+
+
+def _server_title(session: object) -> str:
+    """Return what the server of a session calls itself, for recall; nobody is asked for a yes by these words."""
+    title = _text(_said(session, "serverInfo.title")) or _text(_said(session, "serverInfo.name"))
+    return in_one_line(one_line(cut(title, _LONGEST_NAME)))
 
 
 def tools_from_openai(

@@ -28,6 +28,8 @@ from jazz_select.words import ACTING, LOOKING, READING, folded_name, stems, word
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""
+SECRETS: Final = "secrets"
+"""The parameter of a function that gets the credentials of a call, which are no arguments of it."""
 ALIASES: Mapping[str, str] = {"mail": "email", "cal": "calendar", "msg": "message", "docs": "document"}
 """Words of capabilities that mean the same."""
 _JOINING: Final = frozenset({"and", "or", "then", "in", "out", "off", "on"})
@@ -93,7 +95,9 @@ class Tool:
         output_schema: JSON Schema of its result; None if unknown.
         function: Takes the arguments by name, sync or async; None for a tool that is only described. A parameter
             `call_id` that is no input gets the id of the call, the same for each attempt.
-        provider: Its owner.
+        provider: Its owner, such as an MCP server by its name here.
+        provider_title: What the owner calls itself: an MCP server's own title, or that of an API. Read by recall.
+        group: What it is listed under at its owner, such as the tags of an API. Read by recall.
         operation: The provider's name of it.
         capabilities: Its abilities, as dotted words in lower case: `calendar.list`.
         destructive: Whether it destroys something. Such a tool never runs on a guess.
@@ -108,6 +112,9 @@ class Tool:
         from_context: Inputs that only the caller's `context=` fills, such as who the user is: their names, or by name
             the key in the context. A field of an object is written with dots: `params.member`. No model and no user is
             asked for them, and a call without them fails.
+        secrets: Credentials that only the caller's `context=` holds, and that are no inputs: their names, or by name
+            the key in the context. `function` gets those that are there as a mapping, in its parameter `secrets`; no
+            schema, record, trace, question or digest has them.
         context_inputs: All inputs that the context fills; None if there are none. Set by itself, see `bind_context`.
         converts: Whether `function` converts and checks texts by itself, as one of `tool_from_function` does; then a
             `format` in `input_schema` is left to it.
@@ -121,6 +128,8 @@ class Tool:
     output_schema: Mapping[str, Any] | None = None
     function: Callable[..., object] | None = None
     provider: str = ""
+    provider_title: str = ""
+    group: str = ""
     operation: str = ""
     capabilities: tuple[str, ...] = ()
     destructive: bool = False
@@ -131,6 +140,7 @@ class Tool:
     confirm: Callable[..., object] | None = None
     undoes: str = ""
     from_context: ContextKeys = ()
+    secrets: ContextKeys = ()
     context_inputs: ContextInputs | None = None
     converts: bool = False
     argument_checks: Mapping[str, Callable[[Any], object]] = field(
@@ -151,6 +161,7 @@ class Tool:
         object.__setattr__(self, "title", " ".join(self.title.split()))
         object.__setattr__(self, "id", nfc(self.id) or ".".join(part for part in (self.provider, self.name) if part))
         object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
+        object.__setattr__(self, "secrets", context_keys(self.name, self.secrets))
         self._hide_context_inputs()
 
     def _hide_context_inputs(self) -> None:

@@ -22,6 +22,9 @@ from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.openapi.document import is_openapi
+from jazz_select.routing.tools.openapi.entries import is_entry, tools_of_entry
+from jazz_select.routing.tools.openapi.loading import tools_from_openapi
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai, tools_of
 from jazz_select.routing.tools.tool import Tool, Toolbox, checked_keys, context_keys
 from jazz_select.text import describe_error
@@ -49,7 +52,8 @@ def load_tools(
 
     Args:
         source: The name of an importable package or module, a folder, a .py file with a list named `TOOLS`, or a .json,
-            .yaml or .yml file with an MCP server's answer to `tools/list` or OpenAI-style function declarations. In
+            .yaml or .yml file with an MCP server's answer to `tools/list`, OpenAI-style function declarations, an
+            OpenAPI document, or a list of APIs (`- openapi: FILE_OR_URL`, with the options of `tools_from_openapi`). In
             YAML, tools may also be written field by field, as in `Tool`; `function: module:name` runs one of a module
             beside the file, or of another one of the project's.
         may_be_none: Whether no tools are acceptable: for a source of flows, which need not have tools.
@@ -205,6 +209,19 @@ def _is_openai(entry: object) -> bool:
     return isinstance(own.get("function"), dict) or "parameters" in own
 
 
+def _of_apis(file: Path, entries: list[object]) -> Iterator[Tool]:
+    """Return the tools of the APIs that a file lists."""
+    place = short_path(str(file))
+    for entry in entries:
+        if not is_entry(entry):
+            problem = "a file that names an API by openapi: must name nothing else; put other tools into another file"
+            raise ToolError(place, problem)
+        try:
+            yield from tools_of_entry(entry, file=file)
+        except ConfigError as error:
+            raise ToolError(place, str(error)) from error
+
+
 class ToolData(BaseModel):
     """One tool of a YAML file: what a `Tool` has, and where the function is that runs it."""
 
@@ -216,6 +233,8 @@ class ToolData(BaseModel):
     output_schema: dict[str, Any] | None = None
     function: str = ""
     provider: str = ""
+    provider_title: str = ""
+    group: str = ""
     operation: str = ""
     capabilities: list[str] = []
     destructive: bool = False
@@ -225,6 +244,7 @@ class ToolData(BaseModel):
     title: str = ""
     undoes: str = ""
     from_context: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
+    secrets: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
 
 
 def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
@@ -235,10 +255,16 @@ def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
     except DataFileError as error:
         raise ToolError(place, error.problem) from error
     for content, root in documents:
+        if is_openapi(content):
+            yield from tools_from_openapi(cast("dict[str, Any]", content))
+            continue
         entries: Any = _unwrapped(content)
         if entries is None:
             continue
         several = cast("list[object]", entries if isinstance(entries, list) else [entries])
+        if any(map(is_entry, several)):
+            yield from _of_apis(file, several)
+            continue
         if root is None or any(_is_mcp(each) or _is_openai(each) for each in several):
             yield from _read(several if isinstance(entries, dict) else entries)
             continue

@@ -16,6 +16,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_decision import decide_tools
 from jazz_select.text import at_word, cut, describe_error, in_log, with_parameters
 from jazz_select.values import AgentScope, FlowCard
+from jazz_select.words import stems
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
@@ -26,8 +27,9 @@ _log = logging.getLogger(__name__)
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
 """The namespace of tools' ids: no flow has one of them, whatever it is called."""
 _SCOPE: Final = "tools"
-_PARAMETER, _TEXT = 300, 8_000
-"""Characters kept of what a listing says of one parameter, and of all of it: a server may send a book."""
+_OWNER, _PARAMETER, _TEXT = 200, 300, 8_000
+"""Characters kept of a name of the owner, of what a listing says of one parameter, and of all of it: a server may send
+a book."""
 _Memory: TypeAlias = Annotated[FlowMemory, Methods("a memory with `async recall(query, agent_id, top_k)`", "recall")]
 _STALE_ROUNDS: Final = 3
 _ERROR: Final = 300
@@ -272,11 +274,14 @@ async def sync_tools(  # noqa: PLR0913 - all but the first are options with a na
 def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
     """Return the card of a tool for the memory, with the requests that it is for, if these are known.
 
-    Its text is what a request may share with it: description, owner, capabilities and parameters. Types and output are
-    left out: nobody asks for them, and their changes need no sync.
+    Its text is what a request may share with it: owner, description, capabilities and parameters. The owner comes
+    first, since a description seldom says whose the tool is ("List all files"), and a request often does. Types and
+    output are left out: nobody asks for them, and their changes need no sync.
     """
+    owner = ", ".join(_owner(tool))
+    described = tool.description.strip()
     about = with_parameters(
-        " ".join(part for part in (tool.description.strip(), *_whose(tool)) if part),
+        " ".join(part for part in (f"{owner}:" if owner else "", described, *_abilities(tool)) if part),
         [
             (name, _described(part))
             for name, (part, _) in fields(tool.input_schema).items()
@@ -311,11 +316,22 @@ def tools_scope(agent_id: str) -> AgentScope:
     return AgentScope.of(agent_id, _SCOPE)
 
 
-def _whose(tool: Tool) -> Iterable[str]:
-    """Return the labelled remainder of a listing, beside description and parameters."""
-    whose = ", ".join(dict.fromkeys(part for part in (tool.provider, tool.operation) if part and part != tool.name))
-    if whose:
-        yield f"Of {whose}."
+def _owner(tool: Tool) -> list[str]:
+    """Return whose a tool is, the name that the program gave first; what only repeats words of that is left out."""
+    named: list[str] = []
+    known: set[str] = set()
+    for part in (tool.provider, tool.provider_title, tool.group):
+        text = at_word(" ".join(part.split()), _OWNER)
+        if not known.issuperset(stems(text)):
+            named.append(text)
+            known.update(stems(text))
+    return named
+
+
+def _abilities(tool: Tool) -> Iterable[str]:
+    """Return the labelled remainder of a listing, beside owner, description and parameters."""
+    if tool.operation and not tool.name.endswith(tool.operation):  # a prefix tells servers apart, and says nothing new
+        yield f"Of {tool.operation}."
     if tool.capabilities:
         yield f"Can {', '.join(each.replace('.', ' ') for each in tool.capabilities)}."
 

@@ -371,6 +371,12 @@ class Upstream:
 
     # --- as a session --------------------------------------------------------------
 
+    @property
+    def server_info(self) -> Implementation | None:
+        """What the server says of itself; None where it says nothing, or is not connected."""
+        client = self._listing or self._client
+        return None if client is None else client.server_info
+
     async def list_tools(self, *, cursor: str | None = None) -> object:
         """A page of its tools, as it is connected now."""
         client = self._listing or self._client

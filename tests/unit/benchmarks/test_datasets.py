@@ -27,6 +27,19 @@ def function(name: str, description: str, **parameters: str) -> dict[str, Any]:
     return {"name": name, "description": description, "parameters": {"type": "dict", "properties": properties}}
 
 
+def package(title: str, server: str, *names: str) -> dict[str, Any]:
+    schema = {"properties": {"path": {"description": "where"}}}
+    tools = [{"name": name, "description": f"to {name}", "inputSchema": schema} for name in names]
+    return {"name": title, "tools": {server: {"tools": tools}}}
+
+
+def task(question: str, named: list[str], steps: list[str]) -> dict[str, Any]:
+    def numbered(lines: list[str]) -> str:
+        return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+    return {"Question": question, "Annotator Metadata": {"Tools": numbered(named), "Steps": numbered(steps)}}
+
+
 def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
@@ -86,6 +99,15 @@ def data(tmp_path: Path) -> Path:
                 {"id": "1", "query": "a then b", "calling": [{"api": "a"}, {"api": "b"}, {"api": "a"}]}
             ),
             "sealtools/dev.jsonl": lines({"id": "1", "query": "just b", "calling": [{"api": "b"}]}),
+            "livemcpbench/tools.json": [
+                package("Files Server", "files", "read", "write"),
+                package("Notes Server", "notes", "write", "tag"),
+            ],
+            "livemcpbench/all_annotations.json": [
+                task("Copy it", ["read", "write"], ["Read the text", "Write it down"]),
+                task("Tag it", ["tag", "gone"], ["Do it all"]),
+                task("Buy it", ["gone"], ["Buy it"]),
+            ],
         },
     )
     return tmp_path
@@ -110,6 +132,28 @@ def test_clinc_pieces_deal_out_all_training_requests(data: Path) -> None:
     assert len({text for entry in read.flows for text in entry.examples}) == 60
     assert read.requests[0] == Request(text="test play", gold=frozenset({"play it 0", "play it 1"}))
     assert len(intents.clinc150_pieces(data, flows=7, examples=5, seed=1).flows) == 7
+
+
+def test_a_task_of_many_servers_names_tools_without_their_server(data: Path) -> None:
+    read = tools.livemcpbench(data, seed=1)
+    by_name = {entry.name: entry for entry in read.flows}
+    assert (by_name["write"].provider, by_name["write"].provider_title) == ("files", "Files Server")
+    assert by_name["tag"].parameters == (("path", "where"),)
+    assert read.requests == (
+        Request(text="Copy it", gold=frozenset({"read", "write"})),
+        Request(text="Tag it", gold=frozenset({"tag"})),
+    )
+    assert dict(read.notes) == {"tools of a name that was listed before": 1, "tools that no server lists": 2}
+    alone = tools.livemcpbench(data, seed=1, has_owner=False)
+    assert {(entry.provider, entry.provider_title) for entry in alone.flows} == {("", "")}
+
+
+def test_a_step_of_a_task_has_the_tool_in_its_place(data: Path) -> None:
+    read = tools.livemcpbench(data, seed=1, by_step=True)
+    assert [(each.text, set(each.gold)) for each in read.requests] == [
+        ("Read the text", {"read"}),
+        ("Write it down", {"write"}),
+    ]
 
 
 def test_banking_reads_quoted_lines_and_humanises_labels(data: Path) -> None:

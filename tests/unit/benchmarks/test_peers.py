@@ -1,12 +1,15 @@
 """Other routers beside this one: the recipe, the worker's answers, and what happens where they cannot be had."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 
-from benchmarks import peers
+from benchmarks import peer_confidence, peer_systems, peers, report_sureness
 from benchmarks.datasets.base import Dataset, Entry, Request
 from benchmarks.peer_recipe import text_of
 from benchmarks.report import peers_table
@@ -39,6 +42,24 @@ async def test_each_system_ranks_and_is_timed(ask: Any) -> None:
 def test_a_peer_that_is_not_installed_is_an_answer_not_a_crash() -> None:
     answer = peers.asked_peer(Path(sys.executable), "ratel-ai, BM25", PETS, "static")
     assert "ratel_ai" in answer["error"]
+
+
+def test_a_server_of_embeddings_answers_as_openai_s_does() -> None:
+    class Lengths:
+        def embed(self, texts: list[str]) -> Any:
+            return np.array([[float(len(text)), 1.0] for text in texts])
+
+    url = peer_systems.served_embeddings(Lengths())
+    answer = httpx.post(url, json={"model": "same", "input": ["ab", "c"]}).json()
+    assert [each["embedding"] for each in answer["data"]] == [[2.0, 1.0], [1.0, 1.0]]
+
+
+def test_a_fitted_confidence_is_shown_beside_ours() -> None:
+    dataset = replace(PETS, requests=PETS.requests * 2)
+    row = peer_confidence.row_of(dataset, "static", peer_confidence.FITTED, 100, [0.9, 0.4], [True, False])
+    assert row["numbers"] == {"accuracy": 0.5, "ECE": 0.25, "AUROC": 1.0, "alone@99": 0.5}
+    line = report_sureness.peer_confidence_table([row]).splitlines()[-1]
+    assert line == "| pets | static | semantic-router, hybrid, fitted | 100 | 1 | 50.0 | 0.250 | 1.000 | 50.0 |"
 
 
 def test_without_an_environment_the_others_go_on() -> None:

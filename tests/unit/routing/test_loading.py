@@ -187,6 +187,9 @@ tools:
     output_schema:
       type: object
     provider: shop
+    provider_title: The Shop
+    group: orders
+    secrets: {key: shop_key}
     operation: lookupOrder
     capabilities: [Order:read]
     destructive: true
@@ -233,6 +236,8 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "output_schema": {"type": "object"},
         "function": None,
         "provider": "shop",
+        "provider_title": "The Shop",
+        "group": "orders",
         "operation": "lookupOrder",
         "capabilities": ("order.read",),
         "destructive": True,
@@ -243,6 +248,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "undoes": "hide_order",
         "confirm": None,
         "from_context": {},
+        "secrets": {"key": "shop_key"},
         "context_inputs": None,
         "converts": False,
     }

@@ -75,11 +75,53 @@ def test_what_nobody_asks_for_changes_nothing() -> None:
         assert word in tool_card(tool).text
 
 
+@pytest.mark.spec("020.6")
+@pytest.mark.parametrize(
+    ("owner", "text"),
+    [
+        pytest.param({}, "rank\nShow a list.", id="nobody says whose it is"),
+        pytest.param({"provider": "weread"}, "rank\nweread: Show a list.", id="an owner"),
+        pytest.param(
+            {"provider": "hub", "provider_title": "Trends Hub", "group": "books"},
+            "rank\nhub, Trends Hub, books: Show a list.",
+            id="an owner with a title and a group",
+        ),
+        pytest.param(
+            {"provider": "trends-hub", "provider_title": "Trends Hub", "group": "trends"},
+            "rank\ntrends-hub: Show a list.",
+            id="what only repeats words is left out",
+        ),
+        pytest.param(
+            {"provider": "hub", "operation": "GET /rank/{book}"},
+            "rank\nhub: Show a list. Of GET /rank/{book}.",
+            id="the owner's name of it",
+        ),
+        pytest.param({"operation": "rank"}, "rank\nShow a list.", id="the owner's name of it is its name"),
+    ],
+)
+def test_a_text_says_first_whose_the_tool_is(owner: dict[str, str], text: str) -> None:
+    assert tool_card(Tool(name="rank", description="Show a list.", **owner)).text == text
+
+
+def test_a_prefix_is_not_said_twice() -> None:
+    card = tool_card(Tool(name="hub.rank", description="Show a list.", provider="hub", operation="rank"))
+    assert card.text == "hub.rank\nhub: Show a list."
+
+
+async def test_a_request_that_names_the_owner_finds_its_tool(memory: ProceduralMemory) -> None:
+    owners = ("github", "spotify", "jira", "notion")
+    tools = [Tool(name=f"list_{number}", description="List all.", provider=each) for number, each in enumerate(owners)]
+    await sync_tools(memory, AGENT, tools)
+    found = await ToolRecall(memory, AGENT, top_k=1).recall("list all of spotify", tools)
+    assert [tool.provider for tool in found] == ["spotify"]
+
+
 def test_a_book_of_a_description_is_cut() -> None:
     schema = {"type": "object", "properties": {"x": {"description": "word " * 1_000}, "y": {"description": 7}}}
     text = tool_card(replace(TOOLS[0], description="", input_schema=schema)).text
     assert (len(text) < 400, text.endswith("; y")) == (True, True)
     assert len(tool_card(replace(TOOLS[0], description="x" * 100_000)).text) < 10_000
+    assert len(tool_card(Tool(name="x", provider_title="long " * 1_000, group="longer " * 1_000)).text) < 500
 
 
 async def test_a_tool_and_a_flow_of_one_name_are_two(memory: ProceduralMemory) -> None:

@@ -1,0 +1,362 @@
+"""Requests of an API: built of checked arguments, sent to its own host alone, and answered as data within bounds."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote, urlencode, urljoin
+
+import orjson
+
+from jazz_select.errors import ToolAnswerError, ToolArgumentsError, ToolError, ToolOutcomeUnknownError
+from jazz_select.json_values import json_object, storable_text
+from jazz_select.routing.tools.openapi.credentials import Credentials, Signature
+from jazz_select.routing.tools.openapi.document import seen_text
+from jazz_select.routing.tools.openapi.operations import ApiOperation, ApiParameter
+from jazz_select.text import cut, describe_error, in_one_line, one_line
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+_USER_AGENT: Final = "jazz-select"
+_ACCEPT: Final = "application/json, application/*+json;q=0.9, text/*;q=0.5, */*;q=0.1"
+_LARGEST_ANSWER: Final = 1_000_000
+"""Bytes of an answer that are read."""
+_LONGEST_TEXT, _LONGEST_ERROR, _READ_OF_ERROR = 100_000, 500, 20_000
+_MOST_REDIRECTS: Final = 5
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_LOST: Final = frozenset((502, 504))
+"""What a proxy answers that heard no end: the server behind it may have done it."""
+_UNDONE: Final = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
+"""Failures by which nothing was sent."""
+_DOTS: Final = frozenset((".", ".."))
+_PROBLEM_FIELDS: Final = ("title", "detail", "error_description", "message", "error", "errors", "code", "type")
+_DELIMITERS: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiClient:
+    """Calls the operations of one API.
+
+    Attributes:
+        credentials: With what it is asked.
+        timeout_s: The most that one call may take, redirects included.
+    """
+
+    credentials: Credentials = field(repr=False)
+    timeout_s: float
+
+    async def call(
+        self,
+        operation: ApiOperation,
+        base: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str,
+        secrets: Mapping[str, Any],
+    ) -> object:
+        """Return what an operation answers.
+
+        Raises:
+            ToolArgumentsError: An argument or a credential cannot be sent; nothing was.
+            ToolAnswerError: The server answered that it failed.
+            ToolOutcomeUnknownError: The request was sent, nobody heard of its end, and it may have changed something.
+            ToolError: The server could not be reached, or a read was not heard of.
+        """
+        import httpx
+
+        signature = await self.credentials.signed(operation.name, operation.security, secrets)
+        try:
+            request = _request(operation, base, arguments, signature, call_id)
+            async with asyncio.timeout(self.timeout_s):
+                return await _answer(operation, request, signature)
+        except TimeoutError:
+            raise _unheard(operation, f"nothing was answered within {self.timeout_s:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            problem = signature.hide(describe_error(error))
+            if type(error).__name__ in _UNDONE:
+                raise ToolError(operation.name, f"its server cannot be reached: {problem}") from None
+            raise _unheard(operation, problem) from None  # the error's own cause may hold the request
+
+
+def _unheard(operation: ApiOperation, problem: str) -> ToolError:
+    if operation.is_read:
+        return ToolError(operation.name, problem)
+    return ToolOutcomeUnknownError(operation.name, problem)
+
+
+# --- what is sent ---------------------------------------------------------------------
+
+
+def _request(
+    operation: ApiOperation, base: str, arguments: Mapping[str, Any], signature: Signature, call_id: str
+) -> "httpx.Request":
+    import httpx
+
+    headers, query, cookies, path = _placed(operation, arguments)
+    _check_segments(operation, path)
+    if operation.call_id_header and call_id:
+        headers[operation.call_id_header] = call_id
+    content, media_type = _body(operation, arguments)
+    if content is not None:
+        headers["Content-Type"] = media_type
+    query += signature.query.items()
+    cookies += signature.cookies.items()
+    if cookies:
+        headers["Cookie"] = "; ".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in cookies)
+    # Last, so that no argument takes the place of a credential.
+    headers = {name: value for name, value in headers.items() if name.lower() not in _folded(signature.headers)}
+    asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
+    url = httpx.URL(f"{base}{path}{asked}")
+    if _origin(url) != _origin(httpx.URL(base)):
+        raise ToolArgumentsError(operation.name, "they lead to another host")
+    return httpx.Request(operation.verb.upper(), url, headers={**headers, **signature.headers}, content=content)
+
+
+def _placed(
+    operation: ApiOperation, arguments: Mapping[str, Any]
+) -> tuple[dict[str, str], list[tuple[str, str]], list[tuple[str, str]], str]:
+    """Return the headers, the query, the cookies and the path that the arguments make."""
+    headers = {"User-Agent": _USER_AGENT, "Accept": _ACCEPT, "Accept-Encoding": "identity"}
+    query: list[tuple[str, str]] = []
+    cookies: list[tuple[str, str]] = []
+    path = operation.path
+    for parameter in operation.parameters:
+        value = arguments.get(parameter.key)
+        if value is None:
+            continue
+        match parameter.place:
+            case "path":
+                path = path.replace(f"{{{parameter.name}}}", _in_path(operation, parameter, value))
+            case "query":
+                query += _pairs(parameter, value)
+            case "header":
+                headers[parameter.name] = _in_header(operation, parameter, value)
+            case "cookie":
+                cookies += _pairs(parameter, value)
+    return headers, query, cookies, path
+
+
+def _folded(names: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
+def _origin(url: "httpx.URL") -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _text_of(value: object) -> str:
+    """Return one value as it stands in a URL or a header."""
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _in_path(operation: ApiOperation, parameter: ApiParameter, value: object) -> str:
+    text = _simple(parameter, value)
+    if not text:
+        raise ToolArgumentsError(operation.name, f"{parameter.key!r} must not be empty", (parameter.key,))
+    return quote(text, safe=",")
+
+
+def _check_segments(operation: ApiOperation, path: str) -> None:
+    """Refuse what leads out of the path of the operation, whatever its pieces were."""
+    if not _DOTS.isdisjoint(path.split("/")):
+        raise ToolArgumentsError(operation.name, "'.' and '..' cannot stand in the path, where they mean another one")
+
+
+def _in_header(operation: ApiOperation, parameter: ApiParameter, value: object) -> str:
+    text = _simple(parameter, value)
+    if not text.isascii() or not text.isprintable():
+        problem = f"{parameter.key!r} is sent as a header, and must be ASCII in one line"
+        raise ToolArgumentsError(operation.name, problem, (parameter.key,))
+    return text
+
+
+def _simple(parameter: ApiParameter, value: object) -> str:
+    """Return a value in OpenAPI's style `simple`."""
+    if parameter.as_json:
+        return orjson.dumps(value).decode()
+    if isinstance(value, list):
+        return ",".join(map(_text_of, cast("list[object]", value)))
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        between = "=" if parameter.explode else ","
+        return ",".join(f"{name}{between}{_text_of(each)}" for name, each in pairs)
+    return _text_of(value)
+
+
+def _pairs(parameter: ApiParameter, value: object) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of a parameter in a query or a cookie."""
+    name = parameter.name
+    if parameter.as_json:
+        yield name, orjson.dumps(value).decode()
+    elif isinstance(value, list):
+        listed = [_text_of(each) for each in cast("list[object]", value)]
+        if parameter.explode:
+            yield from ((name, each) for each in listed)
+        else:
+            yield name, _DELIMITERS.get(parameter.style, ",").join(listed)
+    elif isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        if parameter.style == "deepObject":
+            yield from _nested_pairs(name, fields)
+        elif parameter.explode:
+            yield from ((key, _text_of(each)) for key, each in fields.items())
+        else:
+            yield name, ",".join(f"{key},{_text_of(each)}" for key, each in fields.items())
+    else:
+        yield name, _text_of(value)
+
+
+def _nested_pairs(name: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, object]", value).items():
+            yield from _nested_pairs(f"{name}[{key}]", each)
+    elif isinstance(value, list):
+        for number, each in enumerate(cast("list[object]", value)):
+            yield from _nested_pairs(f"{name}[{number}]", each)
+    elif value is not None:
+        yield name, _text_of(value)
+
+
+def _body(operation: ApiOperation, arguments: Mapping[str, Any]) -> tuple[bytes | None, str]:
+    body = operation.body
+    if body is None:
+        return None, ""
+    if body.fields:
+        value: object = {name: arguments[name] for name in body.fields if name in arguments}
+    elif body.key in arguments:
+        value = arguments[body.key]
+    else:
+        return None, ""
+    if not body.is_form:
+        return orjson.dumps(value), body.media_type
+    if not isinstance(value, dict):
+        raise ToolArgumentsError(operation.name, f"{body.key!r} is sent as a form, and must be an object", (body.key,))
+    fields = cast("dict[str, object]", value).items()
+    pairs = [pair for name, each in fields for pair in _nested_pairs(name, each)]
+    return urlencode(pairs).encode(), body.media_type
+
+
+# --- what is answered -----------------------------------------------------------------
+
+
+@cache
+def _ssl_context() -> "ssl.SSLContext":
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+async def _answer(operation: ApiOperation, request: "httpx.Request", signature: Signature) -> object:
+    """Send a request, and return what is answered. Redirects of reads are followed on the same host, others never."""
+    import httpx
+
+    verify: Any = _ssl_context() if request.url.scheme == "https" else False
+    # An httpx.Client would log each URL, whose query may hold a key.
+    async with httpx.AsyncHTTPTransport(verify=verify, trust_env=False) as transport:
+        for _ in range(_MOST_REDIRECTS + 1):
+            response = await transport.handle_async_request(request)
+            try:
+                if response.status_code not in _REDIRECTS:
+                    return await _result(operation, response, signature)
+                request = _redirected(operation, request, response, signature)
+            finally:
+                await response.aclose()
+    raise ToolAnswerError(operation.name, f"it redirects more than {_MOST_REDIRECTS} times")
+
+
+def _redirected(
+    operation: ApiOperation, request: "httpx.Request", response: "httpx.Response", signature: Signature
+) -> "httpx.Request":
+    import httpx
+
+    target = httpx.URL(urljoin(str(request.url), response.headers.get("location", "")))
+    where = signature.hide(
+        in_one_line(f"{target.scheme}://{target.netloc.decode(errors='replace')}{target.path}"[:200])
+    )
+    if _origin(target) != _origin(request.url):
+        raise ToolAnswerError(operation.name, f"{response.status_code}: it redirects to {where}, another host")
+    if not operation.is_read:
+        raise ToolAnswerError(
+            operation.name, f"{response.status_code}: it redirects to {where}; only reads follow that"
+        )
+    return httpx.Request(request.method, target, headers=request.headers)
+
+
+async def _result(operation: ApiOperation, response: "httpx.Response", signature: Signature) -> object:
+    status = response.status_code
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content, is_whole = await _content(response, _LARGEST_ANSWER)
+    if status >= HTTPStatus.BAD_REQUEST:
+        said = signature.hide(_failure(response, content[:_READ_OF_ERROR], media_type))
+        if status in _LOST and not operation.is_read:
+            raise ToolOutcomeUnknownError(operation.name, said)
+        raise ToolAnswerError(operation.name, said)
+    if not is_whole:
+        if operation.is_read:
+            problem = f"{status}: its answer has more than {_LARGEST_ANSWER} bytes; ask for fewer, or page by page"
+            raise ToolAnswerError(operation.name, problem)
+        return {"status": status, "note": "It was done. The answer is too large to be read."}
+    if not content:
+        return None if status != HTTPStatus.ACCEPTED else {"status": status, "note": "accepted, and not done yet"}
+    return _value(content, media_type, signature)
+
+
+async def _content(response: "httpx.Response", most: int) -> tuple[bytes, bool]:
+    """Return the beginning of an answer, and whether it is all of it; one that is compressed was not asked for."""
+    if response.headers.get("content-encoding", "identity") not in {"identity", ""}:
+        return b"", False
+    found = bytearray()
+    async for piece in response.aiter_raw():
+        found += piece
+        if len(found) > most:
+            return bytes(found[:most]), False
+    return bytes(found), True
+
+
+def _value(content: bytes, media_type: str, signature: Signature) -> object:
+    is_json = media_type in {"application/json", "text/json", ""} or media_type.endswith("+json")
+    is_text = is_json or media_type.startswith("text/") or media_type in {"application/xml", "application/yaml"}
+    if not is_text:
+        return {"type": one_line(media_type), "bytes": len(content)}
+    text = signature.hide(content.decode(errors="replace"))
+    if is_json:
+        try:
+            return cast("object", orjson.loads(text))
+        except orjson.JSONDecodeError:
+            pass  # it says that it is JSON, and is a text
+    return cut(text, _LONGEST_TEXT)
+
+
+def _failure(response: "httpx.Response", content: bytes, media_type: str) -> str:
+    """Return a failure in one line: the status, and what the body says of it."""
+    status = response.status_code
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    waits = response.headers.get("retry-after", "")
+    later = f"; try again after {in_one_line(waits[:60])}" if waits else ""
+    said = _said(content) if "json" in media_type or content.lstrip()[:1] == b"{" else _plain(content, media_type)
+    told = cut(in_one_line(seen_text(" ".join(said.split()))), _LONGEST_ERROR)
+    return f"{status} {phrase}{f': {told}' if told else ''}{later}"
+
+
+def _said(content: bytes) -> str:
+    problem = json_object(content)
+    if problem is None:
+        return _plain(content, "")
+    parts: list[str] = []
+    for name in _PROBLEM_FIELDS:
+        value = problem.get(name)
+        if value and value != "about:blank" and not (name == "type" and parts):
+            parts.append(value if isinstance(value, str) else storable_text(value))
+    return "; ".join(parts) or storable_text(problem)
+
+
+def _plain(content: bytes, media_type: str) -> str:
+    return "" if media_type == "text/html" else content.decode(errors="replace")
