@@ -31,7 +31,11 @@ class RefundOrder(BaseFlow):
     chain = (
         "lookup_order",
         "check_return_window",
-        GuidedDecisionPoint(after_step="check_return_window", candidate_tools=["create_return", "offer_store_credit"]),
+        GuidedDecisionPoint(
+            after_step="check_return_window",
+            candidate_tools=["create_return", "offer_store_credit"],
+            when={"create_return": {"eligibility": "returnable"}},
+        ),
         GuidedDecisionPoint(after_step="create_return", candidate_tools=["issue_refund"]),
     )
     reply = (

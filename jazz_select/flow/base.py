@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from inspect import cleandoc, getattr_static
 from itertools import count
@@ -219,6 +219,9 @@ class GuidedDecisionPoint:
         decision_prompt: The prompt, used unchanged; None to generate one from metadata.
         context_fields: The fields of the context that are shown; by default the last step's outputs.
         fallback_tool: The tool that runs if the choice fails; it need not be a candidate.
+        when: For a candidate, the fields and values that decide for it, such as
+            `{"create_return": {"eligibility": "returnable"}}`. Nobody is asked where all of them hold for one candidate
+            and for no other. The fields are looked for in all that is known.
     """
 
     after_step: str
@@ -226,6 +229,7 @@ class GuidedDecisionPoint:
     decision_prompt: str | None = None
     context_fields: Sequence[str] = ()
     fallback_tool: str | None = None
+    when: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def __post_init__(self) -> None:
         """Check what can be checked without the tools."""
@@ -243,10 +247,37 @@ class GuidedDecisionPoint:
             if len(set(names)) != len(names):
                 raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
             object.__setattr__(self, name, [nfc(cast("str", each)) for each in names])
+        object.__setattr__(self, "when", self._checked_when(self.when))
         object.__setattr__(self, "after_step", nfc(self.after_step))
         object.__setattr__(self, "fallback_tool", self.fallback_tool and nfc(self.fallback_tool))
         if self.after_step in self.candidate_tools:
             raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
+
+    def _checked_when(self, given: object) -> dict[str, dict[str, Any]]:
+        """Return the conditions by candidate, or raise for what is none."""
+        what = "when gives for a candidate the fields that decide for it, by name"
+        if not isinstance(given, Mapping):
+            raise ToolError(self.after_step, f"{what}, not {given!r:.80}")
+        found: dict[str, dict[str, Any]] = {}
+        for name, wanted in cast("Mapping[object, object]", given).items():
+            if not isinstance(name, str) or nfc(name) not in self.candidate_tools:
+                raise ToolError(self.after_step, f"when names {name!r:.80}, which is not among candidate_tools")
+            given_fields: Mapping[object, object] = (
+                cast("Mapping[object, object]", wanted) if isinstance(wanted, Mapping) else dict[object, object]()
+            )
+            if not given_fields or not all(isinstance(each, str) and each for each in given_fields):
+                raise ToolError(self.after_step, f"{what}, not {wanted!r:.80} for {name}")
+            found[nfc(name)] = {cast("str", each): value for each, value in given_fields.items()}
+        return found
+
+    def decided_by(self, known: Mapping[str, Any], candidates: Collection[str]) -> str:
+        """Return the candidate for which all its fields hold, if there is just one; else ""."""
+        held = [
+            name
+            for name, wanted in self.when.items()
+            if name in candidates and all(each in known and known[each] == value for each, value in wanted.items())
+        ]
+        return held[0] if len(held) == 1 else ""
 
 
 class Choose:
@@ -387,13 +418,13 @@ class BaseFlow:
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
             TypeError: There is no such field.
         """
-        for field, value in fields.items():
-            if field not in self._takes:
-                near = did_you_mean(field, self._takes)
-                msg = f"{type(self).__name__}() got an unexpected keyword argument {field!r}{near and f'; {near}'}"
+        for name, value in fields.items():
+            if name not in self._takes:
+                near = did_you_mean(name, self._takes)
+                msg = f"{type(self).__name__}() got an unexpected keyword argument {name!r}{near and f'; {near}'}"
                 _defining_in(type(self).registry).refuse(TypeError(msg))
             elif value is not None:
-                setattr(self, field, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+                setattr(self, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
         if not self.description:
             self.description = _docstring(type(self))
         self._normalize_names()
@@ -405,13 +436,13 @@ class BaseFlow:
 
     def _normalize_names(self) -> None:
         """Bring the names that it has, and those that it refers to, into NFC form, in which they are compared."""
-        for field in _NAMES:
-            given: object = getattr_static(self, field, None)
+        for name in _NAMES:
+            given: object = getattr_static(self, name, None)
             if hasattr(given, "__get__"):
                 continue  # it is computed, perhaps from parts that are not there yet
             made = _normalized(given)
             if made != given:
-                setattr(self, field, made)
+                setattr(self, name, made)
 
     def __copy__(self) -> Self:
         """Return a flow with the same attributes, in no further registry."""

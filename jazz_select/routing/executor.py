@@ -389,6 +389,16 @@ class FlowExecutor:
                 dropped=dropped,
                 notes=unclear,
             )
+        if point and (decided := point.decided_by(run.context, [each.name for each in candidates])):
+            return StepRecord(
+                step=number,
+                tool=decided,
+                tier=Tier.DETERMINISTIC,
+                reason="field",
+                candidates=tuple(candidates),
+                dropped=dropped,
+                notes=unclear,
+            )
         record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped, notes=unclear)
         return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
 

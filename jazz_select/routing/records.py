@@ -168,7 +168,7 @@ class StepRecord:
         step: Its number, from 1.
         tool: The tool that ran, or "".
         tier: deterministic, guided or open.
-        reason: Why it was chosen: planned, single, callback, fallback, none, no_callback, unknown, open_router.
+        reason: Why it was chosen: planned, single, field, callback, fallback, none, no_callback, unknown, open_router.
         candidates: The scored candidates; none for a planned step.
         dropped: Number of further fitting tools beyond the limit.
         arguments: A copy of the arguments, also of a refused call, as storable JSON; other values as text.
