@@ -29,7 +29,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Reason
 
 
-def decide(  # noqa: C901, PLR0911 - a line for each kind of message
+def decide(  # noqa: C901, PLR0911, PLR0912 - a line for each kind of message
     state: TurnState, reading: Reading, able: Able
 ) -> tuple[Action, ...]:
     """Return the actions of a turn, in order. The last one says how the turn goes on.
@@ -44,6 +44,10 @@ def decide(  # noqa: C901, PLR0911 - a line for each kind of message
         return _follow_failure(state)
     if reading.waits:
         return (Tell("paused", "the user asked for time", pauses=True),)
+    if reading.thanks:
+        return (Tell("welcome", "the user thanks"),)
+    if reading.repeats:
+        return (AskAgain(),)
     if reading.source == "model":
         return _follow_model(state, reading, able)
     if reading.answer in {"yes", "no"} and state.pending is not None:

@@ -17,10 +17,11 @@ from jazz_select.agent.reading.bare_answer import (
     understood_answer,
     yes_not_taken,
 )
-from jazz_select.agent.reading.grounding import Grounded
+from jazz_select.agent.reading.grounding import Grounded, is_named
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.reading_context import reading_context
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
+from jazz_select.agent.reading.small_talk import asks_to_repeat, is_only_thanks
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.consent import Consent, asks_to_wait, read_consent
 from jazz_select.phrases import Asked
@@ -43,6 +44,8 @@ class MessageReader:
         waits = state.pending is not None or state.agenda.waiting is not None
         if waits and asks_to_wait(state.request.message):
             return Reading(waits=True)
+        if (small_talk := self._small_talk(state)) is not None:
+            return small_talk
         if state.pending is not None:
             if (corrected := await self._corrected(state, state.pending)) is not None:
                 return corrected
@@ -65,6 +68,18 @@ class MessageReader:
         return replace(await self.selections.read(state, ""), wanted=state.request.message)
 
     # --- by rules ------------------------------------------------------------
+
+    def _small_talk(self, state: TurnState) -> Reading | None:
+        """Read thanks where nothing is open, and the wish to hear the question again that waits."""
+        message, conversation = state.request.message, state.request.conversation
+        if state.pending is not None or state.agenda.waiting is not None:
+            return Reading(repeats=True) if asks_to_repeat(message) else None
+        if state.agenda.top is not None or conversation.question is not None:
+            return None
+        if not conversation.messages or not is_only_thanks(message):
+            return None
+        flows = self.selections.selector.flow_registry.values()
+        return None if any(is_named(flow, message) for flow in flows) else Reading(thanks=True)
 
     async def _corrected(self, state: TurnState, pending: PendingCall) -> Reading | None:
         """Read a refusal that plainly names another value for the call that waits: "no, 60"."""

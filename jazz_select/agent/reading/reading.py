@@ -35,6 +35,8 @@ class Reading:
             "unclear" if a model found a yes that does not count.
         no_yes: Why a yes in it does not count, in words; empty if there is none, or it counts.
         waits: Whether it only asks for time.
+        thanks: Whether it only thanks, and nothing is open.
+        repeats: Whether it only asks for the question again that waits.
         proposal: What it says to the value that the agent proposed for an input of the waiting flow.
         picked: Its answer to which flow is meant.
         said: What it says of the inputs of the waiting flow.
@@ -60,6 +62,8 @@ class Reading:
     answer: Literal["", "yes", "no", "unclear"] = ""
     no_yes: str = ""
     waits: bool = False
+    thanks: bool = False
+    repeats: bool = False
     proposal: Literal["", "yes", "no"] = ""
     picked: PickedOption = ""
     said: Grounded = NOTHING_SAID
