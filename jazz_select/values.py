@@ -456,7 +456,10 @@ class Decision(JsonData):
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """As `values`, several values for one input if it is unclear which is meant."""
     answer: str = ""
-    """A reply to the user, if the message is for no flow and the model that read it can answer."""
+    """A reply to the user, if the message is for no flow, or only asks about one that waits, and the model that read it
+    can answer."""
+    opening: str = ""
+    """The first reply of the model that runs the first chosen flow, if it read the message: text and calls as JSON."""
     candidates: tuple[Candidate, ...] = ()
     """All that was offered, best first."""
 

@@ -214,6 +214,7 @@ class Agent:
                 asks_to_begin=self._approval.asks_to_begin,
                 model=chat,
                 speaks="" if chat is None else prompt.system,
+                procedures=None if loops is None else loops.procedures_for,
             )
         )
         self._runner = ActionRunner(

@@ -74,6 +74,8 @@ class PendingCall(BaseModel):
         uses: Ids of calls of the same question. Such an announced call has no `identity`: it takes the arguments that
             are not known yet from the outputs of these calls. A model's call has references to them in its arguments.
         digest: Of an announced call, the digest of its tool.
+        closing: What the model tells the user once all of the question is made, which then completes its flow. An
+            output stands in it as `{s1#/path}`, by the place of its call in the question.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,6 +98,7 @@ class PendingCall(BaseModel):
     named: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     digest: str = ""
+    closing: str = ""
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":

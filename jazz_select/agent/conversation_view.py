@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, Said
@@ -161,6 +162,14 @@ class ConversationView:
     def call_lines(self) -> list[CallLine]:
         """Return the calls, a line each, for prompts that only grow."""
         return growing_lines(self.calls, self.ledger.turn if self.ledger is not None else 0)
+
+    def calls_by_turn(self) -> tuple[tuple[int, str], ...]:
+        """Return the calls as data, a text for each turn for prompts that only grow, and else one for all."""
+        if self.ledger is None:
+            calls = self.render_calls()
+            return ((0, calls),) if calls else ()
+        by_turn = groupby(self.call_lines(), key=lambda each: each.turn)
+        return tuple((turn, "\n".join(each.text for each in lines)) for turn, lines in by_turn)
 
     def render_calls(self) -> str:
         """Return the calls as data, a line each; what is left out says so."""

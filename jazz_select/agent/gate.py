@@ -8,7 +8,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.agent_options import Approval
+from jazz_select.agent.chain.told_results import with_calls_named
 from jazz_select.agent.chain.tool_calls import Announce
+from jazz_select.agent.chain.transcript import ToolRequest
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, steps_left
 from jazz_select.agent.known_flows import KnownFlows
@@ -137,6 +139,10 @@ class AgentApproval:
         return await verdict_of(self._hook, call, self._policy)
 
 
+_LONGEST_CLOSING: Final = 2_000
+"""Most characters of what a model tells once the calls of a question are made."""
+
+
 class TurnApproval:
     """Approves the calls of one turn and names them. Concurrent parts of a flow share it.
 
@@ -211,12 +217,39 @@ class TurnApproval:
         if call_id in self._approved:
             self._outputs[self._approved[call_id]] = output
 
+    def asks_user(self, tool: Tool) -> bool:
+        """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
+        return self._approval.asks_user(tool)
+
     def granted_steps(self, flow: str, path: str) -> list[PlanStep]:
         """Return the granted calls as steps if a model's chain at this place asked for them."""
         granted = self.granted
         if granted is None or (granted.door, granted.flow, granted.path) != ("chain", flow, path):
             return []
         return granted.steps()
+
+    def close_with(self, text: str, asked: Sequence[ToolRequest]) -> None:
+        """Keep what a model tells once the calls that it asked about are made, if it refers to no others."""
+        if self.pending is None or self.pending.door != "chain":
+            return
+        names: dict[str, str] = {}
+        left = [*enumerate(self.pending.calls, 1)]
+        for request in asked:
+            place = next((place for place, each in left if each.tool == request.tool), 0)
+            left = [(number, each) for number, each in left if number != place]
+            if place:
+                names[request.id] = f"s{place}"
+        closing = with_calls_named(text, names) if not left else ""
+        if len(closing) <= _LONGEST_CLOSING:
+            self.pending = self.pending.model_copy(update={"closing": closing})
+
+    def closing_for(self, message: str) -> str:
+        """Return what is told once the granted calls are made, if the message is a yes and says nothing else."""
+        granted = self.granted
+        if granted is None or not granted.closing:
+            return ""
+        said, _ = granted.answer_in(message)
+        return granted.closing if said == ("yes", "") else ""
 
     def names_at(
         self, flow: str, path: str, door: CallSource, unheard: Mapping[str, str] | None = None

@@ -437,6 +437,17 @@ class TurnState(TurnOutcome):
             look_ups=(),
         )
 
+    def opening_of(self, flow: str) -> str:
+        """Return what the model that read the message began for this flow, or for none if empty; "" if it did not.
+
+        What it began for a flow whose call was just approved, it began before that was made: it does not count.
+        """
+        if self.selection is None or (self.granted is not None and self.granted.flow == flow):
+            return ""
+        is_first = self.selection.names[:1] == ([flow] if flow else [])
+        is_used = any(run.flow == flow for run in self.runs)
+        return self.selection.decision.opening if is_first and not is_used else ""
+
     def with_call_parked(self) -> "TurnState":
         """Keep the call that waits for a yes with its flow on top; it is asked about again when that flow resumes."""
         top, pending = self.agenda.top, self.pending

@@ -51,7 +51,9 @@ def judge_reply(
     """
     if reply.status == "empty":
         return (
-            Choice(answer=reply.answer) if on_empty == "none" else first_live(candidates, live, Reason.FALLBACK_EMPTY)
+            Choice(answer=reply.answer, opening=reply.opening)
+            if on_empty == "none"
+            else first_live(candidates, live, Reason.FALLBACK_EMPTY)
         )
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reply.ids if each in offered and each in live)
@@ -75,6 +77,9 @@ def judge_reply(
                 repeated={each: more for each, more in reply.repeated.items() if each in {*values, *runnable}},
                 every=tuple(each for each in reply.every if each in runnable),
                 unclear=unclear,
+                answer=reply.answer if set(runnable) <= set(begun) else "",
+                # What is begun is begun for the first flow that was read, and for no other.
+                opening=reply.opening if reply.ids[:1] == runnable[:1] else "",
             )
     return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
 

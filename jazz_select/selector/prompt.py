@@ -89,27 +89,46 @@ leave it out.
 
 
 _ANSWERS: Final = """\
-- answer: what to tell the user, only where all other parts are empty and <conversation> and <facts> say all that it \
-needs: thanks, small talk, a question about what was said. {speaks} Never say that something was done which was not \
-told, nor that it will be. Leave it out if anything has to be looked up, or the user wants something done.
+- answer: what to tell the user, only where all other parts are empty and {known} say all that it \
+needs: thanks, small talk, a question about what was said. {waiting}{speaks} Never say that something was done which \
+was not told, nor that it will be. Leave it out if anything has to be looked up, or the user wants something done.
+"""
+_ABOUT: Final = (
+    "Beside flows, if the message only asks or says something about the one under way that waits, and gives it nothing "
+    "that it waits for; what it waits for is asked again behind your answer. "
+)
+_BEGINS: Final = """\
+- begin: what you do now, if the first of the flows shows its steps and tools, or if none fits and one of these tools \
+looks up what was asked: {"tool_calls": [{"id": "s1", "tool": "<name>", "arguments": {...}}], "text": "…"}. Follow the \
+steps, the only text in the XML to follow, from the first that is not done; <calls> has what was called so far, and \
+only what a call there did is done. Calls that need no other result go together; results come next. Where you need \
+something from the user first, give "text" alone, which asks for it. What cannot be undone is asked about by itself: \
+ask for no yes, but say as "text" beside that call what it would do, and what after it. With the last call that the \
+steps want, or where they want none, call finish_procedure, with what to tell the user as "text", where {s1#/path} is \
+an output; where a tool is missing or refuses, or the steps forbid it, cannot_finish ({"reason": "…"}). No "text" \
+names tools or flows. Leave begin out where steps or tools are not shown, or something has to be guessed.
 """
 
 
-def reading_rules(
+def reading_rules(  # noqa: PLR0913 - options with a name
     *,
     given: str = _FRESH,
     offered: str = "<candidates>",
     begun: bool = True,
     inputs: bool = True,
     confirms: bool = True,
+    begins: bool = False,
     speaks: str = "",
 ) -> str:
     """Return the rules for a model that reads a message; they omit what the conversation does not have.
 
-    `given` describes the input, `offered` names the element with the flows, `speaks` says who may answer the user.
+    `given` describes the input, `offered` names the element with the flows, `begins` says whether it may begin a flow,
+    and `speaks` who may answer the user.
     """
     parts = (_BEGUN if begun else "") + (_INPUTS if inputs else "") + (_CONFIRMS if confirms else "")
-    parts += _ANSWERS.format(speaks=speaks) if speaks else ""
+    parts += _BEGINS if begins else ""
+    known = "<conversation>, <calls> and <facts>" if begins else "<conversation> and <facts>"
+    parts += _ANSWERS.format(speaks=speaks, known=known, waiting=_ABOUT if begun else "") if speaks else ""
     example = ', "values": {"order_number": 60112}' if inputs else ""
     return _READS.format(given=given, offered=offered, example=example, parts=parts, data=_DATA)
 
@@ -137,6 +156,13 @@ class FirstShown:
     what: Literal["flow", "procedure", "tool"]
     name: str
     turn: int
+
+
+class Procedure(NamedTuple):
+    """What a model needs to begin a flow: its steps, and a line for each of its tools by name."""
+
+    steps: Sequence[str]
+    tools: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +201,9 @@ class Situation:
         begins: Whether a flow may begin without the chat model, by its id and whether it is likely to be right. The
             chat model decides on flows that may not, however sure recall is. None: all may.
         speaks: Who the assistant is, if the model that reads the message may answer it; else empty.
+        procedures: Returns the procedure of a flow, by its id, if the model that reads the message may begin it; None
+            for a flow that it may not. None: it may begin none.
+        calls: The calls made so far as data, by the turn in which they were made; 0 is the current one.
     """
 
     said: Sequence[Message] = ()
@@ -188,6 +217,8 @@ class Situation:
     reader: ChatClient | None = None
     begins: Callable[[str, bool], bool] | None = None
     speaks: str = ""
+    procedures: Callable[[str], Procedure | None] | None = None
+    calls: Sequence[tuple[int, str]] = ()
 
 
 WITHIN: Final = Situation()
@@ -219,6 +250,8 @@ class CandidateCard:
     examples: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     under_way: UnderWay | None = None
+    procedure: str = ""
+    """Its steps and tools, a line each."""
 
     @classmethod
     def of(
@@ -263,7 +296,7 @@ class CandidateCard:
         }
         if self.under_way is not None:
             fields |= state_fields(self.under_way)
-        return flow_element(fields)
+        return flow_element(fields, self.procedure)
 
     def brief(self) -> "CandidateCard":
         """Return the card with what a choice is made by: name, condition, and which inputs there are."""
@@ -290,15 +323,51 @@ def state_fields(begun: UnderWay) -> dict[str, str]:
     }
 
 
-def flow_element(fields: Mapping[str, str]) -> ET.Element:
-    """Return a flow as XML with its non-empty fields and its `id`."""
-    return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
+def flow_element(fields: Mapping[str, str], procedure: str = "") -> ET.Element:
+    """Return a flow as XML with its non-empty fields and its `id`, and around its procedure."""
+    element = ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
+    if procedure:
+        element.text = f"\n{clean(procedure)}\n"
+    return element
 
 
 WHOLE_CARDS: Final = 3
 """How many flows a model that reads a message is shown whole; recall has the right one among these."""
+PROCEDURES: Final = 2
+"""How many of these are shown with their procedures: three in four flows that are read are among them."""
+_PROCEDURE_TOKENS: Final = 1_000
+"""Most tokens of the procedures that are first shown in one turn."""
 Count = Callable[[str], int]
 """The approximate number of tokens of a text."""
+
+
+class ProcedureTexts:
+    """The procedures of a prompt, each tool told once: with the first one that has it."""
+
+    def __init__(self, find: Callable[[str], Procedure | None] | None) -> None:
+        """Take what finds the procedure of a flow by its id; None if none is shown."""
+        self._find = find
+        self._tools: set[str] = set()
+        self._left = 0
+        self._room = 0
+
+    def begin_turn(self) -> None:
+        """Give room for the procedures that are first shown in one turn."""
+        self._left, self._room = PROCEDURES, _PROCEDURE_TOKENS
+
+    def of(self, flow_id: str) -> str:
+        """Return the steps of a flow and its tools as lines, if it has some and there is room for them; else ""."""
+        found = self._find(flow_id) if self._find is not None and self._left else None
+        if found is None:
+            return ""
+        new = {name: line for name, line in found.tools.items() if name not in self._tools}
+        text = "\n".join((*(f"- {step}" for step in found.steps), *(("tools:",) if new else ()), *new.values()))
+        size = estimate_tokens(text)
+        if not text or size > self._room:
+            return ""
+        self._tools |= new.keys()
+        self._left, self._room = self._left - 1, self._room - size
+        return text
 
 
 def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
@@ -456,15 +525,20 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     notes: list[str] = []
     context = WITHIN if situation is None else situation
     begun = {each.flow_id: each for each in context.under_way}
+    procedures = ProcedureTexts(context.procedures)
+    procedures.begin_turn()
     given = [
-        CandidateCard.of(
-            each,
-            (examples or {}).get(each.flow_id, ()),
-            notes,
-            inputs=() if context.inputs is None else context.inputs(each.flow_id),
-            under_way=begun.get(each.flow_id),
+        replace(
+            CandidateCard.of(
+                each,
+                (examples or {}).get(each.flow_id, ()),
+                notes,
+                inputs=() if context.inputs is None else context.inputs(each.flow_id),
+                under_way=begun.get(each.flow_id),
+            ),
+            procedure=procedures.of(each.flow_id) if place < WHOLE_CARDS else "",
         )
-        for each in candidates
+        for place, each in enumerate(candidates)
     ]
     fitted = trim_cards if situation is None else reading_cards
     cards = fitted(given, tokens, notes)
@@ -480,12 +554,14 @@ def build_prompt(  # noqa: PLR0913 - options with a name
             add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
         for summary in () if context.said else at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
             add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
+    add_text(root, "calls", "\n".join(text for _, text in context.calls))
     rules = SYSTEM_PROMPT + (_AS_OBJECT if structured else "")
     if situation is not None:
         rules = reading_rules(
             begun=bool(begun),
             inputs=any(card.inputs for card in cards),
             confirms=bool(context.confirms),
+            begins=any(card.procedure for card in cards) or bool(context.calls),
             speaks=context.speaks,
         )
     messages = asked_last(rules, root, context.confirms, request, notes)
@@ -597,6 +673,7 @@ class _View(NamedTuple):
     shown: tuple[FirstShown, ...]
     flows: tuple[BaseFlow, ...]
     cards: tuple[CandidateCard, ...]
+    procedures: ProcedureTexts
 
     @property
     def by_id(self) -> dict[str, CandidateCard]:
@@ -619,13 +696,14 @@ def growing_prompt(
     """
     notes: list[str] = []
     growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))
-    view = _view(candidates, growing, flows, tokens, notes)
+    view = _view(candidates, growing, flows, tokens, notes, situation.procedures)
     called = {each: card.id for each, card in view.by_id.items()}
     root = ET.Element("selection")
     add_text(root, "facts", situation.facts)
     root.append(_conversation(view, situation, growing))
     root.append(_offered(candidates, view, situation, examples or {}))
-    rules = reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)
+    begins = situation.procedures is not None
+    rules = reading_rules(given=_GIVEN, offered="<offered>", begins=begins, speaks=situation.speaks)
     messages = asked_last(rules, root, situation.confirms, request, notes)
     ids = [called[each.flow_id] for each in candidates if each.flow_id in called]
     order = tuple(map(candidate_of, view.flows))
@@ -633,7 +711,12 @@ def growing_prompt(
 
 
 def _view(
-    candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, BaseFlow], tokens: int, notes: list[str]
+    candidates: Sequence[Candidate],
+    growing: Growing,
+    flows: Mapping[str, BaseFlow],
+    tokens: int,
+    notes: list[str],
+    find: Callable[[str], Procedure | None] | None,
 ) -> _View:
     """Return what to show: the earlier entries and the candidates; only these, with a note, if that is too much."""
     now: list[tuple[Literal["flow"], str]]
@@ -644,7 +727,9 @@ def _view(
     def view_after(before: Sequence[FirstShown]) -> tuple[_View, list[str]]:
         shown, cut = shown_with(before, now, growing.turn), list[str]()
         live = tuple(flows[flow_id(each.name)] for each in shown)
-        return _View(shown, live, tuple(_cards(shown, live, growing.turn, cut, tokens=tokens, taken=taken))), cut
+        procedures = ProcedureTexts(find)
+        cards = _cards(shown, live, growing.turn, cut, procedures, tokens=tokens, taken=taken)
+        return _View(shown, live, tuple(cards), procedures), cut
 
     view, cut = view_after(() if gone else growing.shown)
     took = sum(card.tokens(estimate_tokens) for card in view.cards)
@@ -658,15 +743,24 @@ def _view(
     return view
 
 
-def _cards(
-    shown: Sequence[FirstShown], live: Sequence[BaseFlow], turn: int, notes: list[str], *, tokens: int, taken: bool
+def _cards(  # noqa: PLR0913 - what is shown, and what bounds it
+    shown: Sequence[FirstShown],
+    live: Sequence[BaseFlow],
+    turn: int,
+    notes: list[str],
+    procedures: ProcedureTexts,
+    *,
+    tokens: int,
+    taken: bool,
 ) -> Iterator[CandidateCard]:
     """Yield the cards as first shown: each is fitted with those of its own turn alone."""
     number = 0
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         cut = notes if first == turn else list[str]()
         cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], cut) for _, flow in group]
-        for card in reading_cards(cards, tokens, cut):
+        procedures.begin_turn()
+        whole = [replace(card, procedure=procedures.of(card.id)) for card in cards[:WHOLE_CARDS]]
+        for card in reading_cards([*whole, *cards[WHOLE_CARDS:]], tokens, cut):
             number += 1
             yield replace(card, id=numbered(number, taken=taken))
 
@@ -679,6 +773,7 @@ def _offered(
     The first ones have an example like the request, and what their cards above do not tell.
     """
     offered = ET.Element("offered")
+    view.procedures.begin_turn()
     begun, cards = {each.flow_id: each for each in situation.under_way}, view.by_id
     for place, each in enumerate(candidates):
         if (card := cards.get(each.flow_id)) is None:
@@ -695,7 +790,9 @@ def _offered(
             takes = _brief_inputs(takes)
         now |= {"inputs": "; ".join(takes)}
         now |= state_fields(begun[each.flow_id]) if each.flow_id in begun else {}
-        offered.append(flow_element(now))
+        # What was first shown with no procedure, among others that were nearer, has it here.
+        procedure = "" if card.procedure or place >= WHOLE_CARDS else view.procedures.of(each.flow_id)
+        offered.append(flow_element(now, procedure))
     return offered
 
 
@@ -705,9 +802,14 @@ def _conversation(view: _View, situation: Situation, growing: Growing) -> ET.Ele
     if growing.left_out:
         conversation.set("left_out", f"{growing.left_out} earlier turns")
     cards = [(each.turn, card) for each, card in zip(view.shown, view.cards, strict=True)]
+    calls = [(made_in or growing.turn, text) for made_in, text in situation.calls]
     for message, turn in zip(situation.said, growing.said_in, strict=True):
+        while calls and calls[0][0] < turn:
+            add_text(conversation, "calls", calls.pop(0)[1])
         while cards and cards[0][0] <= turn:
             conversation.append(cards.pop(0)[1].element())
         add_text(conversation, "user" if message.role == "user" else "assistant", message.content)
+    for _, text in calls:
+        add_text(conversation, "calls", text)
     conversation.extend(card.element() for _, card in cards)
     return conversation

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.chat.json_reader import BROKEN, embedded, repaired, unquoted
 from jazz_select.chat.reasoning import without_reasoning
-from jazz_select.text import beginning, clean, nfkc
+from jazz_select.text import beginning, clean, json_line, nfkc
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)
@@ -139,7 +139,8 @@ class ParsedReply:
         unclear: Inputs with several possible values, in the form of `values`.
         confirm: The answer to the question that waits for a yes or a no.
         quote: The user's sentence that gives it.
-        answer: The reply to the user, where no flow fits.
+        answer: The reply to the user, where no flow fits, or to a question about a flow that waits.
+        opening: The first reply for the flow that runs first, or without a flow: text and calls, as JSON.
     """
 
     status: Literal["ids", "empty", "unreadable"]
@@ -154,14 +155,17 @@ class ParsedReply:
     confirm: Literal["", "yes", "no"] = ""
     quote: str = ""
     answer: str = ""
+    opening: str = ""
 
 
 _LONGEST_ANSWER: Final = 8_000
+_LONGEST_OPENING: Final = 16_000
+"""The longest opening, in characters: one that is longer is none, since half of a call is not made."""
 _ALL: Final = "all"
 """What stands for the values of a flow that is wanted for all that there are."""
 _MOST_WISHES: Final = 20
 """The most wishes for the same flow that are read from one reply."""
-_PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
+_PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm", "begin"})
 """The members of the object that reads a message of a conversation."""
 _EMPTY = ParsedReply(status="empty")
 _UNREADABLE = ParsedReply(status="unreadable")
@@ -221,9 +225,11 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
     asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
     said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
     answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
+    opening = _opening(parts.get("begin"))
+    text = parts.get("answer")
+    told = beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else ""
     if not (chosen or off or values or unclear or answer):
-        text = parts.get("answer")
-        return replace(_EMPTY, answer=beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else "")
+        return replace(_EMPTY, answer=told, opening=opening)
     return ParsedReply(
         status="ids",
         ids=chosen,
@@ -234,7 +240,25 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
         unclear=unclear,
         confirm=answer,
         quote=quote if isinstance(quote, str) else "",
+        answer="" if off or unclear or answer else told,
+        opening=opening,
     )
+
+
+def _opening(begin: object) -> str:
+    """Return how a reply begins, as JSON text; empty if it does not, or at too great a length."""
+    if isinstance(begin, str):
+        begin = {"text": begin}
+    if not isinstance(begin, dict):
+        return ""
+    parts = cast("dict[str, Any]", begin)
+    has_calls = isinstance(parts.get("tool_calls"), list) and parts["tool_calls"]
+    text = parts.get("text")
+    if has_calls:
+        opening = json_line({"tool_calls": parts["tool_calls"], **({"text": text} if isinstance(text, str) else {})})
+    else:
+        opening = text.strip() if isinstance(text, str) else ""
+    return opening if len(opening) <= _LONGEST_OPENING else ""
 
 
 def _without_every(inputs: object, offered: Mentions) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -205,6 +205,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     in_pieces: bool = False,
     ends_with: Mapping[str, bool] | None = None,
     tools_described: bool = False,
+    opening: str = "",
+    closing: str = "",
     context: Mapping[str, Any] | None = None,
 ) -> Chain:
     """Run `run_chain` with its options as one value, and with options for callers inside the package.
@@ -219,6 +221,9 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
       a call follows after all, `FormatRestarted` withdraws the text.
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
     - `tools_described` says that the messages already describe the tools and how to call them.
+    - `opening` is the model's first reply in the text form, which it gave when it read the message; it is not asked for
+      that. One that cannot be read is passed over.
+    - `closing` is what it tells once all of `begin_with` is made; it is not asked for that either.
     - `context` is what fills inputs of the tools and no model sees; None if the tools are bound already.
     """
     check_context(context)
@@ -245,6 +250,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         in_pieces=in_pieces and options.on_event is not None and asker.client.streams,
         ends_with=ends_with or {},
         tools_described=tools_described,
+        opening=opening,
+        closing=closing,
     )
     async with asker:
         with span("chain", "node") as traced:
@@ -267,6 +274,8 @@ class _Loop:
     in_pieces: bool
     ends_with: Mapping[str, bool]
     tools_described: bool
+    opening: str = ""
+    closing: str = ""
     ending: SchemaInLoop = field(init=False)
     messages: tuple[Message, ...] = ()
     """The initial messages."""
@@ -322,11 +331,11 @@ class _Loop:
             self.resume(after)
         messages = self.composed()
         self.notes += self.ending.notes
-        if self.begin_with:
-            made = self._record(await self.runner.run(self.begin_with, self.first - 1))
-            if self._needs_approval(self.first - 1):
-                return self._chain("asked")
-            messages += exchange("", self.begin_with, made, self.own_names)
+        for begin in (self._make_approved, self._open):
+            ended, following = await begin()
+            if ended is not None:
+                return ended
+            messages += following
         for number in range(self.first, self.last + 1):
             try:
                 reply = await self._ask(messages, number)
@@ -346,6 +355,33 @@ class _Loop:
             messages += following
         self.notes.append(f"the chain was cut short by its limit of {self.options.chain_limit} model calls")
         return self._chain("limit")
+
+    async def _make_approved(self) -> tuple[Chain | None, list[Message]]:
+        """Make the calls that the user approved; return the finished chain, or the messages that follow."""
+        if not self.begin_with:
+            return None, []
+        made = self._record(await self.runner.run(self.begin_with, self.first - 1))
+        if self._needs_approval(self.first - 1):
+            return self._chain("asked"), []
+        told = text_with_results(self.closing, made) if all(each.ok for each in made) else ""
+        if told:
+            return await self._finish(told), []
+        return None, exchange("", self.begin_with, made, self.own_names)
+
+    async def _open(self) -> tuple[Chain | None, list[Message]]:
+        """Take up the reply that was given before the loop; return the finished chain, or the messages that follow."""
+        read = self._read(self.opening) if self.opening else None
+        if read is None or read.kind == "unreadable":
+            return None, []
+        if not read.calls:
+            return await self._finish(read.text), []
+        number = self.first - 1
+        results, said, is_answer = await self._call_and_say(read, "", number)
+        if is_answer or self._ends(results, said):
+            return self._chain("answered", answer=as_text(said)), []
+        if self._needs_approval(number):
+            return self._chain("asked"), []
+        return None, exchange(read.text, read.calls, results, self.own_names)
 
     async def _ask(self, messages: list[Message], number: int) -> ChatReply:
         await tell(self.options.on_event, ModelCalled(purpose="chain", number=number))
@@ -410,12 +446,21 @@ class _Loop:
         """
         if not refers_to_results(read.text):
             await self._say(read.text)
-            return self._record(await self._run_calls(read.calls, problem, number)), read.text, False
+            results = self._record(await self._run_calls(read.calls, problem, number))
+            closing = self._closing(read.calls, results)
+            await self._say(closing)
+            return results, closing or read.text, False
         place = len(self.entries)
         results = self._record(await self._run_calls(read.calls, problem, number))
         said = text_with_results(read.text, results)
         await self._say(said, place)
         return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
+
+    def _closing(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
+        """Return what the call that ends the chain has to tell, if all calls beside it were made."""
+        last = calls[-1] if calls else None
+        own = last.arguments.get("text") if last is not None and last.tool in self.ends_with else None
+        return text_with_results(own, results) if isinstance(own, str) and all(each.ok for each in results) else ""
 
     async def _run_calls(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
         if not problem and number >= self.last:

@@ -1,14 +1,23 @@
-"""A model's text that refers to results of the calls beside it, as "The code is {s1#/code}.": filled once they ran."""
+"""A model's text that refers to results of the calls beside it, as "The code is {s1#/code}.": filled once they ran.
+
+An amount in a field like `total_cents` is told as people write it: 12.90. So is a date: 16 June 2025.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any, Final
 
 from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.routing.plans.plan import look_up, malformed
 from jazz_select.text import as_text, written
+from jazz_select.texts import say
 
 _REFERENCE: Final = re.compile(r"\{([^{}#\s]{1,100})#((?:/[^{}\s]{0,200})?)\}")
+_CENTS: Final = re.compile(r"[/_]cents$")
+_SAYS_CENTS: Final = re.compile(r"\s*(?:¢|c[eé]nt)", re.IGNORECASE)
+"""What follows a number of cents that is told as one."""
+_ISO_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LONGEST: Final = 300
 """Most characters of a value in a text; what is longer is for the model to put into words."""
 
@@ -29,7 +38,8 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     end = 0
     for found in _REFERENCE.finditer(text):
         step, pointer = found.groups()
-        value = _value_in_words(look_up(outputs[step], pointer)) if step in outputs and not malformed(pointer) else ""
+        value = look_up(outputs[step], pointer) if step in outputs and not malformed(pointer) else None
+        value = _in_words(value, pointer, is_amount=not _SAYS_CENTS.match(text, found.end()))
         if not value:
             return ""
         parts += [text[end : found.start()], value]
@@ -37,8 +47,30 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     return "".join((*parts, text[end:]))
 
 
-def _value_in_words(value: Any) -> str:
+def with_calls_named(text: str, names: Mapping[str, str]) -> str:
+    """Return the text with other ids for these calls in its references, or "" if it refers to any other call."""
+    ids = {found.group(1) for found in _REFERENCE.finditer(text)}
+    if ids - names.keys():
+        return ""
+    return _REFERENCE.sub(lambda found: f"{{{names[found.group(1)]}#{found.group(2)}}}", text)
+
+
+def _in_words(value: Any, pointer: str, *, is_amount: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
+    if is_amount and isinstance(value, int) and value >= 0 and _CENTS.search(pointer):
+        return f"{value // 100}.{value % 100:02}"
     shown = as_text(written(value)).strip()
+    if _ISO_DAY.fullmatch(shown):
+        return _day_in_words(shown)
     return shown if len(shown) <= _LONGEST else ""
+
+
+def _day_in_words(text: str) -> str:
+    """Return a date of ISO 8601 in the language of the conversation; as it is if the calendar has no such day."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return text
+    month = say("months").split()[day.month - 1]
+    return say("a_day", day=day.day, month=month, year=day.year)

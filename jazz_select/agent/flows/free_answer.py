@@ -37,7 +37,7 @@ class FreeAnswer:
         state = state.with_status_before()
         if self.loops is None:
             return replace(state, status="open", reason=state.reason or "no flow fits")
-        if (answer := self._answer_read(state)) and state.granted is None and not state.way.about:
+        if (answer := self._answer_read(state)) and state.granted is None:
             await _tell(answer)
             told = "\n\n".join(filter(None, (state.text, answer)))
             return replace(state, status=_status_beside(state), text=told)
@@ -52,6 +52,7 @@ class FreeAnswer:
             approval,
             only_about=flow is not None,
             near=() if flow is not None else tuple(self._near(state)),
+            opening=state.opening_of(within),
         )
         state = replace(
             state,
@@ -100,7 +101,7 @@ class FreeAnswer:
         if not answer:
             return ""
         view = ConversationView.of(state, self.titles.flow)
-        told = (view.render_facts(), view.request.message, *(each.content for each in view.said))
+        told = (view.render_facts(), view.request.message, view.render_calls(), *(each.content for each in view.said))
         return answer if names_only_what_was_told(answer, told) else ""
 
     def _near(self, state: TurnState) -> Iterator[str]:

@@ -19,7 +19,7 @@ from jazz_select.agent.titles import Titles
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import reading_first
 from jazz_select.errors import CannotDo, FlowError
-from jazz_select.flow.base import BaseFlow, chain_of
+from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate
@@ -123,6 +123,8 @@ class OneFlow:
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             if self.loops is None:
                 return run
+            opening = "" if replies or hears_first else state.opening_of(part.name)
+            has_begun = bool(opening or run.ran or top.status != "queued")
             with reading_first(part.name if hears_first else ""):
                 reply = await self.loops.bound_to(context).talk(
                     self._view(state, approval, made),
@@ -132,6 +134,8 @@ class OneFlow:
                     approval,
                     hears_first=hears_first,
                     hands_over=state.hands_over,
+                    opening=opening,
+                    known=None if has_begun else top.answers,
                 )
             replies.append(reply)
             made.extend(reply.ran)
@@ -199,8 +203,14 @@ class OneFlow:
         calls: Sequence[Ran],
     ) -> DecisionCallback:
         view = self._view(state, approval, (*made, *calls))
+        points = [step for step in chain_of(flow) if isinstance(step, GuidedDecisionPoint)]
+        alone = {step.candidate_tools[0] for step in points if len(step.candidate_tools) == 1}
 
         async def decide(context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
+            only = candidates[0].name if len(candidates) == 1 else ""
+            # Its author names no other, and the user is asked before it is called.
+            if only in alone and approval.asks_user(self.executor.tools[only]):
+                return only
             situation = decision_situation(view, flow, [self.executor.tools[each.name] for each in candidates])
             return await decision.decide(context, candidates, prompt, situation=situation)
 

@@ -13,7 +13,14 @@ from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from jazz_select.agent.chain.loop import run_loop
-from jazz_select.agent.chain.prompts import INSTRUCTIONS, NATIVE_INSTRUCTIONS, SYSTEM, ChainOptions, tool_lines
+from jazz_select.agent.chain.prompts import (
+    INSTRUCTIONS,
+    NATIVE_INSTRUCTIONS,
+    SYSTEM,
+    ChainOptions,
+    brief_tool_line,
+    tool_lines,
+)
 from jazz_select.agent.chain.transcript import (
     AssistantText,
     Chain,
@@ -25,14 +32,15 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.flow_runner import output_fields, ran_of
+from jazz_select.agent.flows.known_look_ups import look_ups_of
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.known_flows import tools_named
 from jazz_select.agent.turn import FlowRun
 from jazz_select.agent.turn_events import listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import has_denial
-from jazz_select.errors import ChainError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.errors import ChainError, FlowError
+from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.phrases import QUESTION_MARKS, SENTENCES
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
@@ -43,9 +51,9 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
 from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.selector.prompt import FirstShown, Ledger, shown_with
+from jazz_select.selector.prompt import FirstShown, Ledger, Procedure, shown_with
 from jazz_select.selector.result import prompt_of
-from jazz_select.text import beginning, estimate_tokens, json_line, name_shown
+from jazz_select.text import beginning, estimate_tokens, json_line, name_shown, one_line
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout, self_bounded
 from jazz_select.values import Message
@@ -61,6 +69,7 @@ _PROCEDURE: Final = (
     "tools and procedures are internal: never mention them{title}.\n"
     "The user is asked for a yes by itself before what cannot be undone: do not ask for it, even where a step says so. "
     "Say {said} that call what it would do, and what would be done after it, with item and amount.\n"
+    "{closing}\n"
     f"When the procedure is complete, call {FINISHED}, with what to tell the user {{beside}} the last call where you "
     f"need not see its result. If a tool is missing or refuses, or the rules forbid it, call {BLOCKED} likewise, with "
     "the reason, and say where to turn. If you need something from the user, ask for it and call neither."
@@ -69,6 +78,11 @@ _IN_TEXT: Final = {
     "said": 'as "text" beside',
     "beside": 'as "text" beside "tool_calls": in the same JSON as',
 }
+_CLOSING: Final = (
+    f"Where nothing is left to do after the calls that wait for a yes, call {FINISHED} beside them, and give it as its "
+    'own "text" what to tell the user once they are made; {s1#/path} stands in it for an output, and a field of cents '
+    "is told as an amount such as 12.90."
+)
 _NATIVE: Final = {"said": "beside", "beside": "as text beside it: together with"}
 """How a model writes text beside a call; `_IN_TEXT` is for calls as JSON text."""
 _ABOUT: Final = (
@@ -257,7 +271,7 @@ class OpenFlowQuestion:
 
 
 def _followed(which: str, called: str, *, native: bool) -> str:
-    return _PROCEDURE.format(which=which, title=called, **(_NATIVE if native else _IN_TEXT))
+    return _PROCEDURE.format(which=which, title=called, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -385,6 +399,8 @@ class OpenFlows:
         near: Sequence[str] = (),
         hears_first: bool = False,
         hands_over: bool = False,
+        opening: str = "",
+        known: Mapping[str, Any] | None = None,
     ) -> OpenFlowReply:
         """Continue a flow, or answer without one. A call that the user has approved is made first.
 
@@ -399,21 +415,24 @@ class OpenFlows:
             hears_first: Whether no model has read yet if the message is for this flow. Then what it hands over ends its
                 work; else it goes on with what is its own.
             hands_over: Whether it may hand over another wish though a model has read the message before.
+            opening: Its first reply, if it gave that when it read the message; it saw what it had to be given for.
+            known: What the user said for the inputs of a flow that begins. The look-ups that take nothing else are made
+                before the model is asked. None if it has begun, or `opening` begins it.
         """
-        ended: list[str] = []
-        back: list[str] = []
         tools = self._usable(flow, near, view.request.conversation.look_ups)
         if only_about:
             tools = [each for each in tools if each.reads]
         following = flow is not None and not only_about
         goes_on = following and hands_over and not hears_first
-        ends = _endings(ended) if following else []
-        if following and (hears_first or goes_on):
-            ends.append(_handing_back(back))
-        draft = OpenFlowQuestion(
-            view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
+        reports = _Reports()
+        question, offered = await self._completed(
+            OpenFlowQuestion(
+                view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
+            ),
+            flow,
+            tools,
+            reports.tools(hands_back=hears_first or goes_on) if following else [],
         )
-        question, offered = await self._completed(draft, flow, tools, ends)
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         approve = approval.at(place, run.path, run.ran)
 
@@ -421,6 +440,10 @@ class OpenFlows:
         async def approve_unless_ending(call: ToolCall) -> Verdict:
             return Allow() if call.tool in _ENDS_WITH else await approve(call)
 
+        steps = approval.granted_steps(place, run.path)
+        closing = approval.closing_for(view.request.message) if steps and following else ""
+        if following and known is not None and not steps:
+            steps = look_ups_of(tools, known)
         options = self._options_for(run, {each.name for each in offered} - {*question.usable})
         options = replace(options, approve=approve_unless_ending, on_event=listener())
         try:
@@ -430,7 +453,8 @@ class OpenFlows:
                 offered,
                 None,
                 options,
-                begin_with=approval.granted_steps(place, run.path),
+                begin_with=steps,
+                closing=closing,
                 until_asked=True,
                 claims=approval.claims,
                 call_id=approval.names_at(place, run.path, "chain"),
@@ -439,6 +463,7 @@ class OpenFlows:
                 in_pieces=True,
                 ends_with=_ENDS_WITH if hears_first else _ENDS_OWN,
                 tools_described=view.ledger is not None,
+                opening=opening,
             )
         except ChainError as error:
             chain = error.chain
@@ -446,6 +471,10 @@ class OpenFlows:
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
+        if asked and reports.closings:
+            approval.close_with(reports.closings[-1], chain.asked)
+        if closing and chain.answer and not chain.records:
+            reports.ends.append("")  # what was approved is made, and the model said before that this ends the flow
         report = self._report(_beside(chain) if asked else chain.text, chain)
         if report is not None and not report.endswith(chain.text):
             await tell(listener(), FormatRestarted(problem="the text does not tell what was not done"))
@@ -453,13 +482,37 @@ class OpenFlows:
             chain=chain,
             report=report,
             found=self._found(chain),
-            finished=ended[-1:] == [""] and not asked,
-            blocked=ended[-1] if ended and not asked else "",
+            finished=reports.ends[-1:] == [""] and not asked,
+            blocked=reports.ends[-1] if reports.ends and not asked else "",
             ran=self._ran(chain),
             asked=asked,
             look_ups=tuple(each.name for each in tools if flow is None and each.reads),
-            wishes=tuple(dict.fromkeys(back)),
+            wishes=tuple(dict.fromkeys(reports.wishes)),
         )
+
+    def procedures_for(self, context: Mapping[str, Any]) -> Callable[[BaseFlow], Procedure | None]:
+        """Return what finds the procedure of a flow, with tools whose inputs this context fills."""
+        return self.bound_to(context).procedure_of
+
+    def procedure_of(self, flow: BaseFlow) -> Procedure | None:
+        """Return the steps and tools of a flow, so that the model that reads the message can begin it.
+
+        None for a flow that needs more than its steps and tools: one of parts, one that calls another or has a prompt
+        of its own, and one that a chain or a person runs, or that lacks a tool.
+        """
+        has_own_prompt = type(flow).build_prompt is not BaseFlow.build_prompt or "build_prompt" in vars(flow)
+        if flow.manual or flow.composite or flow.calls or has_own_prompt or not flow.steps:
+            return None
+        names = list(tools_named(flow))
+        if not names or any(name not in self.tools for name in names):
+            return None
+        try:
+            if chain_of(flow):
+                return None
+        except FlowError:
+            return None
+        lines = {name: brief_tool_line(self.tools[name]) for name in dict.fromkeys(names)}
+        return Procedure(tuple(map(one_line, flow.steps)), lines)
 
     def _report(self, said: str, chain: Chain) -> str | None:
         """Return what is told in place of a model's text if calls were refused; None if the text may stand.
@@ -501,7 +554,7 @@ class OpenFlows:
         shown, procedures = await self._shown(ledger, flow, tools)
         offered = [*tools, *ends]
         usable = [each.name for each in offered]
-        always = [*_endings([]), _handing_back([])]
+        always = _Reports().tools(hands_back=True)
         if ledger is not None and offered:
             own = {each.name: each for each in (*always, *ends)}
             offered = [*own.values(), *(self.tools[each.name] for each in shown if each.what == "tool")]
@@ -655,42 +708,62 @@ def _beside(chain: Chain) -> str:
     return beginning(last.text, _LONGEST_BESIDE) if isinstance(last, AssistantText) and is_of_them else ""
 
 
-def _handing_back(back: list[str]) -> Tool:
-    """Return the tool by which a model hands a message back; it appends the wish to `back`."""
+@dataclass(slots=True)
+class _Reports:
+    """What a model reports of a flow by calling the built-in tools.
 
-    def hand_back(wish: str) -> str:
-        back.append(wish)
-        return "noted: it is looked after next"
+    Attributes:
+        ends: Why the flow ends, in order; empty if it is done.
+        closings: What is to be told once the calls beside the end are made.
+        wishes: What is for another flow, in the user's words.
+    """
 
-    wish = {"type": "string", "description": "In the user's words."}
-    return Tool(
-        name=ANOTHER_WISH,
-        description="Hand over what this procedure is not for, or that the user calls it off.",
-        input_schema={"type": "object", "properties": {"wish": wish}, "required": ["wish"]},
-        function=hand_back,
-        read_only=True,
-    )
+    ends: list[str] = field(default_factory=list[str])
+    closings: list[str] = field(default_factory=list[str])
+    wishes: list[str] = field(default_factory=list[str])
 
+    def tools(self, *, hands_back: bool) -> list[Tool]:
+        """Return the two tools that end a flow, and the one by which a model hands back a message."""
+        text = {"type": "object", "properties": {"text": {"type": "string"}}}
+        reason = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
+        wish = {"type": "string", "description": "In the user's words."}
+        tools = [
+            Tool(
+                name=FINISHED,
+                description="The procedure is complete.",
+                input_schema=text,
+                function=self._finish,
+                read_only=True,
+            ),
+            Tool(
+                name=BLOCKED,
+                description="The procedure cannot be completed here.",
+                input_schema=reason,
+                function=self._give_up,
+                read_only=True,
+            ),
+        ]
+        if hands_back:
+            tools.append(
+                Tool(
+                    name=ANOTHER_WISH,
+                    description="Hand over what this procedure is not for, or that the user calls it off.",
+                    input_schema={"type": "object", "properties": {"wish": wish}, "required": ["wish"]},
+                    function=self._hand_back,
+                    read_only=True,
+                )
+            )
+        return tools
 
-def _endings(ended: list[str]) -> list[Tool]:
-    """Return the two tools that end a flow; each appends its reason to `ended`, empty if the flow is done."""
-
-    def finish() -> str:
-        ended.append("")
+    def _finish(self, text: str = "") -> str:
+        self.ends.append("")
+        self.closings.append(text.strip())
         return "noted: now tell the user what was done"
 
-    def give_up(reason: str) -> str:
-        ended.append(reason.strip() or "no reason was given")
+    def _give_up(self, reason: str) -> str:
+        self.ends.append(reason.strip() or "no reason was given")
         return "noted: now tell the user why, and where to turn"
 
-    wanted = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
-    return [
-        Tool(name=FINISHED, description="The procedure is complete.", function=finish, read_only=True),
-        Tool(
-            name=BLOCKED,
-            description="The procedure cannot be completed here.",
-            input_schema=wanted,
-            function=give_up,
-            read_only=True,
-        ),
-    ]
+    def _hand_back(self, wish: str) -> str:
+        self.wishes.append(wish)
+        return "noted: it is looked after next"

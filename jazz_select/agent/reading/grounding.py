@@ -54,6 +54,9 @@ _MOST_PLACES: Final = 300
 """The most places of a value in a message that are looked at: one letter may stand there thousands of times."""
 _TELLING: Final = re.compile(r"[\d@]|://")
 """Characters that mark a word as a number, address or code."""
+_CENTS: Final = re.compile(r'[_"]cents": ?(\d{1,12})\b')
+"""A field with an amount in cents, in JSON."""
+_MOST_AMOUNTS: Final = 500
 _LONG_NUMBER: Final = 7
 """Number of digits from which people group them, as for phones, accounts and cards."""
 _LONGEST_NUMBER: Final = 64
@@ -374,12 +377,19 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
 def names_only_what_was_told(answer: str, texts: Iterable[str]) -> bool:
     """Whether each number, address and code in an answer occurs in the given texts, so that none is made up.
 
-    A day may be written otherwise than it was told: "13 June" where that was 2025-06-13.
+    A day may be written otherwise than it was told: "13 June" where that was 2025-06-13. So may an amount in cents.
     """
-    known = normalized(" ".join(texts))
+    told = " ".join(texts)
+    known = normalized(f"{told} {' '.join(_amounts(told))}")
     left = _without_told_days(normalized(answer), frozenset(day for _, day in dates(known)))
     named = (word.strip(EDGES) for word in left.split() if _TELLING.search(word))
     return all(_stands(word, known) for word in named)
+
+
+def _amounts(told: str) -> set[str]:
+    """Return the amounts that fields like `total_cents` hold, as people write them."""
+    cents = (int(each) for each in islice(_CENTS.findall(told), _MOST_AMOUNTS))
+    return {f"{each // 100}{point}{each % 100:02}" for each in cents for point in ".,"}
 
 
 def _without_told_days(answer: str, told: frozenset[str]) -> str:

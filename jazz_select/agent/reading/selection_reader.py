@@ -40,7 +40,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.ports import has_capability
-from jazz_select.selector.prompt import WITHIN, Situation, candidate_of
+from jazz_select.selector.prompt import WITHIN, Procedure, Situation, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.stage import is_likely
@@ -63,6 +63,9 @@ _STANDS: Final = (Reason.LLM, Reason.USER)
 """Reasons for which a choice reflects what the message means."""
 
 
+FindProcedures = Callable[[Mapping[str, Any]], Callable[[BaseFlow], Procedure | None]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SelectionReader:
     """Reads messages that no rule could settle.
@@ -75,6 +78,7 @@ class SelectionReader:
         asks_to_begin: Whether a flow that may change something begins only after a yes, if no model chose it.
         model: The agent's model. It reads messages if the selector has no model.
         speaks: Its role in the prompt.
+        procedures: Returns what finds the procedure of a flow, with tools as a context fills them. None without them.
     """
 
     selector: FlowSelector
@@ -84,6 +88,7 @@ class SelectionReader:
     asks_to_begin: bool
     model: ChatClient | None
     speaks: str
+    procedures: FindProcedures | None = None
 
     @cached_property
     def able(self) -> Able:
@@ -349,6 +354,7 @@ class SelectionReader:
             return reading
         given = [candidate_of(each).as_metadata() for each in takes]
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
+        situation = replace(situation, procedures=None, calls=())
         selector = self.selector
         of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
         selecting = of_one.select(state.request.message, given, situation=situation)
@@ -383,8 +389,28 @@ class SelectionReader:
             flow = self.selector.flow_registry.get(flow_id)
             return () if flow is None else shown_inputs(self.inputs(state, flow.name))
 
-        begins = self._begins(state, message)
-        return replace(view.situation(), begins=begins, inputs=inputs, reader=self.model, speaks=self.speaks)
+        procedures = self._procedures(state)
+        return replace(
+            view.situation(),
+            begins=self._begins(state, message),
+            inputs=inputs,
+            reader=self.model,
+            speaks=self.speaks,
+            procedures=procedures,
+            calls=view.calls_by_turn() if procedures is not None else (),
+        )
+
+    def _procedures(self, state: TurnState) -> Callable[[str], Procedure | None] | None:
+        """Return what finds the procedure of a flow by its id, if the model that reads may begin it."""
+        if self.procedures is None:
+            return None
+        procedure_of, flows = self.procedures(state.request.context), self.selector.flow_registry
+
+        def procedure(flow_id: str) -> Procedure | None:
+            flow = flows.get(flow_id)
+            return None if flow is None else procedure_of(flow)
+
+        return procedure
 
     def _begins(self, state: TurnState, message: str) -> Callable[[str, bool], bool]:
         """Return the rule for which flows may begin if no chat model has read the message."""
