@@ -218,7 +218,8 @@ async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_on
     choose = ('["first"]', calls("lookUp"), "Found.", calls("another_wish", wish="the second"), '["second"]')
     agent, model = two_flows(log, *choose, calls("lookUp"), calls("look_up"), "Found that, too.", native=native)
     await talk(agent, "the first", "the second")
-    assert log == ["lookUp", "look_up"]
+    # Each flow's look-up takes nothing, so it is made by rule before the model calls it.
+    assert log == ["lookUp", "lookUp", "look_up", "look_up"]
     refused = model.calls[6][-1].content
     assert '"ok": false' in refused
     assert "lookUp cannot be called now" in refused
