@@ -18,6 +18,7 @@ from jazz_select.flow.flow_loading import load_flows as load_flows
 from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
 from jazz_select.routing.tools.context_inputs import FromContext as FromContext
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
+from jazz_select.routing.tools.skill_tools import load_skills as load_skills
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.routing.tools.tool_loading import load_tools as load_tools
 from jazz_select.selector.candidates_stage import SelectRequest as SelectRequest

@@ -243,7 +243,7 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     for flow in given:
         if getattr(flow, "chain", ()):
             chain_of(flow)
-    named = [flow for flow in given if getattr(flow, "tools", ())]
+    named = [flow for flow in given if set(getattr(flow, "tools", ())) - set(getattr(flow, "optional_tools", ()))]
     if tools is None:
         which = "a flow names" if len(named) == 1 else f"{len(named)} flows name"
         note = f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)"

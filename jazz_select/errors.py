@@ -10,6 +10,7 @@ JazzSelectError
 ├── DataFileError               a file of YAML, JSON or TOML could not be read
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
+│   │   └── SkillError          an Agent Skill breaks a published rule, and is left out
 │   ├── DuplicateFlowError      two different flows of one name in one registry
 │   └── FlowLoadError           a file or package of flows could not be read
 ├── StoreError                  something about the index
@@ -201,6 +202,15 @@ class FlowValidationError(FlowError):
         self.flow, self.field, self.problem, self.place = flow, field, problem, place
         where = f" ({place})" if place else ""
         super().__init__(f"flow {_short(flow)}{where}: {field}: {problem}")
+
+
+class SkillError(FlowValidationError):
+    """An Agent Skill cannot be used: `field` of it breaks a published rule. The others are not lost with it."""
+
+    def __init__(self, skill: str, field: str, problem: str, *, place: str = "") -> None:
+        super().__init__(skill, field, problem, place=place)
+        where = f" ({place})" if place else ""
+        self.args = (f"skill {_short(skill)}{where}: {field}: {problem}",)
 
 
 class DuplicateFlowError(FlowError):

@@ -82,6 +82,8 @@ class Settings(BaseSettings):
     """The key to sign conversations with, so that several processes can continue each other's."""
     serve_state: Path | None = None
     """The folder of the service's own data: the secret if none is given, and claims of calls."""
+    skill_scripts: bool = False
+    """Whether the scripts of Agent Skills are tools of a served agent. Each call of one waits for a yes."""
 
     @property
     def allowed_modules(self) -> tuple[str, ...]:
@@ -116,3 +118,11 @@ def expanded(text: str) -> str:
         return given
 
     return _VARIABLE.sub(value, text)
+
+
+_PLAIN: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT")
+
+
+def plain_environment() -> dict[str, str]:
+    """Return what a program of others finds in its environment: where programs and files are, and no secret."""
+    return {name: os.environ[name] for name in _PLAIN if name in os.environ}  # noqa: TID251 - here, and nowhere else

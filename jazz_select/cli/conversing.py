@@ -20,6 +20,7 @@ from jazz_select.evaluation.conversations import ConversationCase, load_conversa
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.playing import play_all
 from jazz_select.evaluation.route import RouteOptions
+from jazz_select.routing.tools.skill_tools import with_skill_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools, no_tools
 from jazz_select.selector.select import FlowSelector
@@ -51,7 +52,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
             cases = load_conversations(given.source, registry)
             agents = _made_of(settings, registry, factory)
         else:
-            tools = _tools_of(settings, given.tools, quiet=given.json)
+            tools = _with_skills(_tools_of(settings, given.tools, quiet=given.json), settings, registry)
             cases = load_conversations(given.source, registry, tools=tools())
             agents = _made_of(settings, registry, _of_tools(tools, given.tools or settings.flows), tools)
         make_agent = await stack.enter_async_context(agents)
@@ -68,6 +69,15 @@ def _tools_of(settings: "Settings", named: str | None, *, quiet: bool) -> Callab
     if not load_tools(flows, may_be_none=True) and not quiet:
         hint(no_tools(flows, named_by="--tools"))
     return partial(load_tools, flows, may_be_none=True)
+
+
+def _with_skills(
+    tools: Callable[..., Toolbox], settings: "Settings", registry: "FlowRegistry"
+) -> Callable[..., Toolbox]:
+    def make(**state: Any) -> Toolbox:
+        return with_skill_tools(tools(**state), registry.values(), scripts=settings.skill_scripts)
+
+    return make
 
 
 def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:

@@ -85,7 +85,8 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         except FlowValidationError as error:
             faults.append(error)
         wrong = [each.field for each in faults]
-        faults += bar_faults(subject, fields, composite=flow.composite, min_examples=self.min_examples, wrong=wrong)
+        least = self.min_examples if flow.examples_wanted else 0
+        faults += bar_faults(subject, fields, composite=flow.composite, min_examples=least, wrong=wrong)
         raise_all(faults)
         with self._lock:
             earlier = self._flows.get(flow.id)
@@ -344,6 +345,11 @@ class BaseFlow:
     """The default scope, or the one of `class X(BaseFlow, registry=…)`."""
     composite: ClassVar[bool] = False
     """Whether the flow is made of other flows."""
+    examples_wanted: ClassVar[bool] = True
+    """Whether a registry asks for a condition, an effect and examples; what others publish comes without."""
+    takes_open_tools: bool | None = None
+    """Whether a model that follows it may also use the tools that are there where no flow fits; None: if it names no
+    tools of its own."""
     type: str = "flow"
     """`flow`, `sequential`, `parallel` or `conditional`."""
 

@@ -55,6 +55,29 @@ class Definition:
         return "\n".join(line for line in lines if line.strip())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillDefinition(Definition):
+    """The definition of a flow that is an Agent Skill.
+
+    Attributes:
+        instructions: What the model follows, as Markdown.
+        first_section: The part of it that recall reads.
+        reading: How a file of the skill is read, for the model.
+        files: The paths of the files.
+    """
+
+    instructions: str = ""
+    first_section: str = ""
+    reading: str = ""
+    files: tuple[str, ...] = ()
+
+    def embedding_text(self) -> str:
+        """All distinguishing content, and the first section of the instructions."""
+        # Two arguments: the decorator makes another class for the slots, which a bare super() would not find.
+        lines = (super(SkillDefinition, self).embedding_text(), self.first_section)
+        return "\n".join(line for line in lines if line.strip())
+
+
 def split_name(name: str) -> str:
     """Split a name: `refund_order`, `refund-order` and `RefundOrder` give "refund order" or "Refund Order"."""
     return " ".join(word for word in _WORD_BREAK.split(name) if word)
@@ -107,12 +130,24 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
             section = add(field, purpose)
             for item in items:
                 ET.SubElement(section, tag).text = clean(item)
+    _add_skill(definition, add)
     if definition.parts:
         is_choice = definition.type == "conditional"
         section = add("subflows", _PARTS.get(definition.type, "The sub flows."))
         whole = partial(_element, verbose=verbose)
         section.extend(_part(part, whole, conditional=is_choice) for part in definition.parts)
     return node
+
+
+def _add_skill(definition: Definition, add: Callable[[str, str], ET.Element]) -> None:
+    """Add what only a skill has."""
+    if not isinstance(definition, SkillDefinition):
+        return
+    add("instructions", "What to do, in the author's words.").text = f"\n{_indented(definition.instructions)}\n "
+    if definition.files:
+        section = add("files", f"The files of the skill; {definition.reading}.")
+        for path in definition.files:
+            ET.SubElement(section, "file").text = clean(path)
 
 
 def render_followed(definition: Definition) -> str:
@@ -129,6 +164,10 @@ def _followed(definition: Definition) -> ET.Element:
         *(f"- {step}" for step in definition.steps),
     )
     node.text = "\n".join(("", *(in_one_line(clean(line)) for line in lines if line), ""))
+    if isinstance(definition, SkillDefinition):
+        node.text += f"instructions:\n{_indented(definition.instructions)}\n"
+        if definition.files:
+            node.text += in_one_line(clean(f"files ({definition.reading}): {', '.join(definition.files)}")) + "\n"
     if definition.parts:
         node.set("type", clean(definition.type))
         is_choice = definition.type == "conditional"
@@ -136,6 +175,12 @@ def _followed(definition: Definition) -> ET.Element:
         for part in node:
             part.tail = "\n"
     return node
+
+
+def _indented(text: str) -> str:
+    """Return Markdown line by line, each indented, so that none can pass for a heading of the prompt around it."""
+    lines = (in_one_line(line) for line in clean(text).split("\n"))
+    return "\n".join(f"  {line}" if line.strip() else "" for line in lines)
 
 
 def _part(part: SubflowDefinition, whole: Callable[[Definition], ET.Element], *, conditional: bool) -> ET.Element:

@@ -1,5 +1,6 @@
 """Load flows of a package, a folder or a file: all or nothing, or all that can be read with the errors."""
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -7,17 +8,20 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
+from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError, SkillError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
 from jazz_select.flow.data import SUFFIXES, read_each
 from jazz_select.flow.field_checks import Subject, bar_faults
 from jazz_select.flow.imports import import_file, import_name, is_package
 from jazz_select.flow.origin import locate, short_path
+from jazz_select.flow.skill_files import SKILL_FILE
+from jazz_select.flow.skill_flows import skill_flow
 from jazz_select.text import beginning
 
 _MOST_FOLDERS = 1_000
 """The most folders to scan; a folder may link to anywhere, the root of the file system included."""
 _LONGEST = 200
+_log = logging.getLogger(__name__)
 
 
 def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list[BaseFlow]:
@@ -27,6 +31,9 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     folder each .py file runs as its own module. YAML and JSON files are read wherever they lie in it. Modules imported
     before are not run again, but their flows are registered. Loading a file again replaces its flows. Parts that
     composites name must exist once all is loaded.
+
+    A folder with a `SKILL.md` is an Agent Skill, and is loaded as a flow; no Python in or beside it is run. A skill
+    that breaks a published rule is left out, with a warning, and stops no other one.
 
     Args:
         source: The name of an importable package or module, a folder, or one file.
@@ -44,15 +51,22 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     bars = BaseFlow.registry if scope is None else scope
     staging = FlowRegistry(min_examples=bars.min_examples)
     found: list[BaseFlow] = []
+    left_out: list[SkillError] = []
     try:
         with staging.scope():
             for each in _found(source):
+                if isinstance(each, SkillError):
+                    left_out.append(each)
+                    _log.warning("%s | it is left out", each)
+                    continue
                 if isinstance(each, FlowError):
                     raise each
                 found.append(each)
     finally:
         ours = {id(flow) for flow in found}
         _send_home(flow for flow in staging.values() if id(flow) not in ours)
+    if not found and left_out:
+        raise left_out[0]
     if not found:
         raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
     return _settle(found, registry)
@@ -82,11 +96,14 @@ def _place(source: str | Path) -> Path | str:
 
 def _files(top: Path) -> Iterator[Path | FlowLoadError]:
     """Yield the files with flows, by folder and name, and errors of folders; in a package, modules come before data."""
-    waiting, seen = [top], set[Path]()
+    waiting, seen, beside_skills = [top], set[Path](), set[Path]()
     while waiting:
         place = waiting.pop()
         if not place.is_dir():
             yield place
+            continue
+        if _is_skill(place) and not is_package(place):
+            yield place / SKILL_FILE
             continue
         if place.resolve() in seen:  # links may form cycles or duplicates
             continue
@@ -106,10 +123,18 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
         # In a package, a folder without `__init__.py` has only data, and `__main__` is a program.
         runs = packaged or not any(is_package(each) for each in place.parents if each.is_relative_to(top))
         passed = {"__pycache__", "__main__.py"} if packaged else {"__pycache__"}
-        shown = (each for each in entries if not each.name.startswith(".") and each.name not in passed)
+        shown = [each for each in entries if not each.name.startswith(".") and each.name not in passed]
+        # A folder among skills that lacks its SKILL.md holds scripts, and not flows: it is not run.
+        runs = runs and place not in beside_skills
+        if place in beside_skills or any(map(_is_skill, shown)):
+            beside_skills.update(each for each in shown if each.is_dir())
         waiting += [
             each for each in shown if each.is_dir() or _is_data(each) or (runs and each.suffix.lower() == ".py")
         ]
+
+
+def _is_skill(place: Path) -> bool:
+    return (place / SKILL_FILE).is_file() or (place / SKILL_FILE).is_symlink()
 
 
 def _is_data(file: Path) -> bool:
@@ -120,7 +145,9 @@ def _in_file(file: Path) -> Iterator[BaseFlow | FlowError]:
     suffix = file.suffix.lower()
     if file.exists() and not file.is_file():
         raise FlowLoadError(short_path(str(file)), "it is no plain file, so reading it might never end")
-    if suffix == ".py":
+    if file.name == SKILL_FILE:
+        yield skill_flow(file.parent)
+    elif suffix == ".py":
         yield from defined_in(sys.modules[import_file(file)])
     elif _is_data(file):
         yield from read_each(file)
@@ -224,7 +251,8 @@ class _Lenient(FlowRegistry):
             self.refuse(error)
         wrong = [each.field for each in self.faults[before:] if isinstance(each, FlowValidationError)]
         subject = Subject(name=flow.label, place=flow.place)
-        self.faults += bar_faults(subject, flow.fields(), composite=flow.composite, min_examples=self.bar, wrong=wrong)
+        least = self.bar if flow.examples_wanted else 0
+        self.faults += bar_faults(subject, flow.fields(), composite=flow.composite, min_examples=least, wrong=wrong)
 
 
 def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:

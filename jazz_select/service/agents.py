@@ -27,6 +27,7 @@ from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.outcomes.callers import LOCAL, Caller
+from jazz_select.routing.tools.skill_tools import with_skill_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
@@ -167,6 +168,7 @@ class AgentSource:
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
         tools = load_tools(source, may_be_none=self.tools is None, allow_modules=self.settings.allowed_modules)
+        tools = with_skill_tools(tools, registry.values(), scripts=self.settings.skill_scripts)
         return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from jazz_select.errors import EmbeddingError, FlowLoadError, StoreError, SyncDeletesError
 from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import AsWritten, run_once
+from jazz_select.flow.skill_files import SKILL_FILE
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.text import describe_error
 from jazz_select.threads import beside, in_thread
@@ -83,7 +84,8 @@ def _walk(place: str | None) -> Iterator[str]:
         real.add(at)
         inside[:] = (each for each in inside if not _is_passing(each))
         for name in names:
-            if not _is_passing(name) and os.path.splitext(name)[1].lower() in _READ:  # noqa: PTH122
+            is_read = name == SKILL_FILE or os.path.splitext(name)[1].lower() in _READ  # noqa: PTH122
+            if is_read and not _is_passing(name):
                 yield os.path.join(folder, name)  # noqa: PTH118
 
 

@@ -652,11 +652,15 @@ class OpenFlows:
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
         """Return the connected tools of a flow and its parts; if it names none, those available without a flow.
 
-        Tools offered `before` stay offered after those that are near now.
+        A flow that takes open tools gets both. Tools offered `before` stay offered after those that are near now.
         """
         names = list(dict.fromkeys(tools_named(flow))) if flow is not None else []
-        if names:
-            return [self.tools[name] for name in names if name in self.tools]
+        own = [self.tools[name] for name in names if name in self.tools]
+        if flow is not None and flow.takes_open_tools:
+            open_tools = self._usable(None, near, before)
+            return [*own, *(each for each in open_tools if each.name not in names)]
+        if names or (flow is not None and flow.takes_open_tools is False):
+            return own
         if self.open_tools == "all":
             return list(self.tools.values())
         reading = [each for each in self.tools.values() if each.reads and self.open_tools == "read"]

@@ -31,6 +31,7 @@ from jazz_select.flow.flow_loading import survey
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
+from jazz_select.routing.tools.skill_tools import with_skill_tools
 from jazz_select.routing.tools.sources import toolbox_of
 from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.selector.forecast import Forecast, logged_alone
@@ -225,6 +226,8 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     placed, found = read([cases] if isinstance(cases, str | Path) else cases)
     found += of_faults(faults, places)
     box, wrong = _toolbox(tools, allow_modules)
+    if box is not None:
+        box = with_skill_tools(box, flows, scripts=True)
     found += (*wrong, *structure(flows, box, places))
     found += wording(flows, min_examples=min_examples, places=places)
     found += safety(flows, places)
@@ -287,7 +290,7 @@ def _toolbox(
 
 
 def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:
-    named = sum(bool(flow.own_tools) for flow in flows)
+    named = sum(bool(set(flow.own_tools) - set(flow.optional_tools)) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
 

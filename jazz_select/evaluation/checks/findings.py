@@ -14,7 +14,14 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from jazz_select.data_files import documents_of, read_text
-from jazz_select.errors import DataFileError, DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
+from jazz_select.errors import (
+    DataFileError,
+    DuplicateFlowError,
+    FlowError,
+    FlowLoadError,
+    FlowValidationError,
+    SkillError,
+)
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
@@ -113,6 +120,8 @@ class Places:
 
     def of_fault(self, fault: FlowError) -> Place:
         """Return the place of a flow that could not be loaded."""
+        if isinstance(fault, SkillError):
+            return Place(relative_path(fault.place))
         if isinstance(fault, FlowLoadError):
             inside = list(_LINE.finditer(fault.problem))
             if inside:
@@ -246,6 +255,7 @@ _ABOUT: Mapping[Severity, Mapping[str, str]] = {
         "copied-examples": "Two examples of a flow are the same but for case, marks or a word.",
     },
     Severity.NOTE: {
+        "bare-skill": "A skill has no examples, so that it is found by its description and first section alone.",
         "repeated-effects": "The desired effects repeat the description.",
         "unread-pattern": "A pattern in a tool's schema is not checked before a call.",
         "unused-ignore": "A finding is accepted that is no longer there.",

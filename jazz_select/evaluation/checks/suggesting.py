@@ -199,7 +199,7 @@ class Suggestions(Framed):
         return _HEAD + dumped
 
 
-_THIN = ("thin-examples", "unreachable-flow")
+_THIN = ("thin-examples", "unreachable-flow", "bare-skill")
 _COLLIDING = ("near-twins", "same-condition", "vague-condition")
 _SURE = 0.8
 """Least confidence of a label that no person confirmed."""
@@ -252,7 +252,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
     wanting = _wanting(catalogue, findings, flows)
     whole = [flow for flow in catalogue.values() if has_definition(flow)]
-    if not any(flow.examples for flow in whole):
+    if not any(flow.examples or not flow.examples_wanted for flow in whole):
         none = "no example was suggested: no flow has examples to compare with"
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))

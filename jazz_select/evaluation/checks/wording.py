@@ -19,6 +19,7 @@ from jazz_select.consent import is_courtesy
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.skill_files import EXAMPLES_KEY
 from jazz_select.memory.encoder import spoken_name
 from jazz_select.memory.languages import languages_with, little_words
 from jazz_select.text import nfkc, word_list
@@ -301,6 +302,12 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
         if flow.examples:
             yield from _thin(flow, least, places)
             yield from _copied(flow, places)
+        elif not flow.examples_wanted:
+            what = f"{flow.name} has no examples: nothing tells how its users ask."
+            remedy = (
+                f"Write requests under {EXAMPLES_KEY} of its metadata, one a line; jazz-select suggest proposes some."
+            )
+            yield places.finding("bare-skill", Spot(flow, "metadata"), what, remedy)
     yield from _shared(flows, places)
 
 

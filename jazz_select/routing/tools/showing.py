@@ -31,7 +31,7 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
     Args:
         flows: `result.chosen_flows`.
         tools: The connected tools.
-        open_tools: The tools to return if there are no flows.
+        open_tools: The tools to return if there are no flows; a skill that names no `allowed-tools` gets them too.
 
     Raises:
         ConfigError: An argument has the wrong type.
@@ -43,8 +43,16 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
     chosen = _checked_flows(flows)
     if chosen:
         names = dict.fromkeys(name for flow in chosen for name in _given_to_models(flow))
+        if any(flow.takes_open_tools and not flow.manual for flow in chosen):
+            names |= dict.fromkeys(_open(connected, open_tools))
         return [connected[name] for name in names if name in connected]
-    return [tool for tool in connected.values() if open_tools == "all" or (open_tools == "read" and tool.reads)]
+    return [connected[name] for name in _open(connected, open_tools)]
+
+
+def _open(connected: Mapping[str, Tool], open_tools: OpenTools) -> list[str]:
+    """Return the names of the tools that are there where no flow fits."""
+    every = open_tools == "all"
+    return [name for name, tool in connected.items() if every or (open_tools == "read" and tool.reads)]
 
 
 def _checked_flows(given: object) -> list[BaseFlow]:

@@ -19,6 +19,7 @@ from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.origin import short_path
+from jazz_select.flow.skill_files import SKILL_FILE
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
@@ -145,6 +146,8 @@ def _modules(source: str | Path) -> list[str]:
     path = Path(source)
     if str(source).strip() and path.is_dir():
         folder = path.resolve()
+        if (folder / SKILL_FILE).is_file() and not is_package(folder):
+            return []  # what lies in a skill is its own, and is not imported
         return (
             import_folder(folder)
             if is_package(folder)
