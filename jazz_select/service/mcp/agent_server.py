@@ -1,4 +1,4 @@
-"""One agent as an MCP server: four tools, a prompt for each flow, a list that only grows; over HTTP or a pipe."""
+"""One agent as an MCP server: four tools, a prompt and a skill for each flow; over HTTP or a pipe."""
 
 import asyncio
 import os
@@ -19,7 +19,13 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
 from mcp.types import INVALID_PARAMS
 from starlette.requests import HTTPConnection, Request
 from starlette.routing import Route
@@ -59,6 +65,7 @@ from jazz_select.service.mcp.results import (
     with_notes,
 )
 from jazz_select.service.mcp.search_log import SearchLog
+from jazz_select.service.mcp.skill_resources import SkillResources
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
@@ -128,8 +135,9 @@ class AgentServer:
             on_subscriptions_listen=self._listening,
             get_tool_input_schema=meta_tools.SCHEMAS.get,
         )
+        SkillResources(running, gateway).attach(self.server)
         # On every transport it says that it tells of changes; the SDK asks without arguments.
-        changes = NotificationOptions(prompts_changed=True, tools_changed=True)
+        changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         announcing = partial(self.server.create_initialization_options, changes)
         vars(self.server)["create_initialization_options"] = announcing
         sealed = RequestStateSecurity.ephemeral(ttl=900.0)
@@ -158,8 +166,10 @@ class AgentServer:
             known = self._running.number
             self.connected.stirred.set()
             await self._bus.publish(PromptsListChanged())
+            await self._bus.publish(ResourcesListChanged())
             for session in list(self._sessions.values()):
                 await session.send_prompt_list_changed()
+                await session.send_resource_list_changed()
 
     # --- tools -----------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from jazz_select.service.mcp.measured import encoding_within, measure
 from jazz_select.service.mcp.results import answer_of, relayed
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, plain_text, with_texts
+from jazz_select.service.mcp.upstream_skills import ListedSkills, UpstreamSkill, declares_skills, list_skills
 from jazz_select.text import beginning, describe_error, json_line
 from jazz_select.threads import beside
 
@@ -159,6 +160,8 @@ State = Literal["starting", "up", "down"]
 _CONNECT_S: Final = 60.0
 """How long a server may take from its start to its list of tools: some are downloaded first."""
 _PROBE_S: Final = 10.0
+_READ_S: Final = 60.0
+"""How long one resource may take."""
 _STEADY_S: Final = 30.0
 """A connection that held so long did not die of starting."""
 _LONGEST_PROBLEM: Final = 300
@@ -198,16 +201,23 @@ class Upstream:
         left_out: The tools that it listed last and that cannot be used, each with what is wrong.
         withheld: The tools that the server describes otherwise than when they were first listed, and what is otherwise.
             They are not there; in the next process, for which nothing was listed before, they are.
+        skills: Those that it listed last, each of which is also a tool that reads it.
         tried: Set when the first attempt has ended, well or not.
     """
 
     def __init__(
-        self, spec: ServerSpec, *, changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None
+        self,
+        spec: ServerSpec,
+        *,
+        changed: Callable[[], None] = lambda: None,
+        backoff: Backoff | None = None,
+        with_skills: bool = True,
     ) -> None:
-        self.spec = spec
+        self.spec, self._with_skills = spec, with_skills
         self.tools: tuple[Tool, ...] = ()
         self.left_out: tuple[ToolError, ...] = ()
         self.withheld: dict[str, str] = {}
+        self.skills = ListedSkills()
         self._words = LastWords()
         self._pinned: dict[str, Tool] = {}
         self.tried = anyio.Event()
@@ -308,11 +318,46 @@ class Upstream:
             )
         finally:
             self._listing = None
+        skills = await self._listed_skills(client)
         self.withheld, self.left_out = {}, found.left_out
-        self.tools, self._listed_at = tuple(filter(None, map(self._as_pinned, found))), monotonic()
+        every = (*found, *(each.tool() for each in skills.skills))
+        self.tools, self._listed_at = tuple(filter(None, map(self._as_pinned, every))), monotonic()
+        self.skills = skills
         for name, why in self.withheld.items():
             _log.warning("server=<%s>, tool=<%s>, changed=<%s> | a tool is withheld", spec.name, name, why)
         self._changed()
+
+    async def _listed_skills(self, client: Client) -> ListedSkills:
+        """Return the server's skills; a server that fails to list them keeps its tools."""
+        if not self._with_skills or not declares_skills(client):
+            return ListedSkills()
+        try:
+            return await list_skills(client, self.spec.name, self.read_resource)
+        except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
+            problem = self._told(describe_error(error))
+            _log.warning("server=<%s>, problem=<%s> | its skills cannot be listed", self.spec.name, problem)
+            return ListedSkills(notes=(f"the skills of the MCP server {self.spec.name} cannot be listed: {problem}",))
+
+    async def read_resource(self, uri: str) -> types.ReadResourceResult:
+        """Read one of its resources.
+
+        Raises:
+            ToolError: It is not connected, or takes too long.
+            MCPError: It refused.
+        """
+        client = self._client
+        if client is None or self._ended:
+            raise ToolError("read", self._why_down())
+        try:
+            with anyio.fail_after(min(self.spec.timeout_s, _READ_S)):
+                return await client.session.read_resource(uri)
+        except TimeoutError:
+            raise ToolError("read", f"its MCP server {self.spec.name} did not answer in time") from None
+        except MCPError as error:
+            told = types.ErrorData(code=error.error.code, message=self._told(error.error.message))
+            raise MCPError.from_error_data(told) from None
+        except Exception as error:  # noqa: BLE001 - whatever a transport or a bad answer fails with
+            raise ToolError("read", self._told(describe_error(error))) from None
 
     def _as_pinned(self, tool: Tool) -> Tool | None:
         """A tool as far as it is what it was when it was first listed: it never becomes more harmless than it was then.
@@ -340,7 +385,7 @@ class Upstream:
         ]
         if len(self.left_out) > _MOST_TOLD:
             told.append(f"{len(self.left_out) - _MOST_TOLD} more tools of it are left out")
-        return told
+        return [*told, *map(self._told, self.skills.notes[:_MOST_TOLD])]
 
     async def _listen(self, client: Client) -> None:
         """Receive notifications from servers that send them only on request."""
@@ -557,6 +602,11 @@ class Gateway:
         self.upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
         self.tools: Mapping[str, Tool] = {}
         self._usable: dict[str, Mapping[str, Tool]] = {}
+
+    @property
+    def skills(self) -> Mapping[str, UpstreamSkill]:
+        """The skills of all servers, by the first part of their URIs here."""
+        return {each.root: each for upstream in self.upstreams for each in upstream.skills.skills}
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Gateway"]:
