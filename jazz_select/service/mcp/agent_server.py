@@ -1,23 +1,17 @@
 """One agent as an MCP server: four tools, a prompt and a skill for each flow; over HTTP or a pipe."""
 
 import asyncio
-import os
-import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import lru_cache, partial
-from io import TextIOWrapper
-from pathlib import Path
 from typing import Any, Final, cast
 
-from anyio import wrap_file
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
-from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -34,7 +28,6 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
-from jazz_select.json_values import too_much, with_whole_characters
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
@@ -55,6 +48,7 @@ from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.key_sessions import KeySessions
 from jazz_select.service.mcp.meta_tools import Listed, OwnList
+from jazz_select.service.mcp.request_meta import request_context
 from jazz_select.service.mcp.results import (
     Relay,
     failure,
@@ -66,6 +60,7 @@ from jazz_select.service.mcp.results import (
 )
 from jazz_select.service.mcp.search_log import SearchLog
 from jazz_select.service.mcp.skill_resources import SkillResources
+from jazz_select.service.mcp.stdio_pipe import answer_at_pipe
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
@@ -303,27 +298,6 @@ class AgentServer:
                 self._sessions.popitem(last=False)
 
 
-CONTEXT: Final = "jazz-select/context"
-"""The field of a request's `_meta` in which the application at the client says who the user is, and the like."""
-
-
-def request_context(context: Context) -> dict[str, Any]:
-    """Return what the application at the client knows: it fills inputs of tools, and no model is shown these.
-
-    Raises:
-        MCPError: It is no object, or too large.
-    """
-    given: object = cast("Mapping[str, object]", context.meta or {}).get(CONTEXT)
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} must be an object of names and values, got {given!r:.80}")
-    known = dict(cast("Mapping[str, Any]", given))
-    if excess := too_much(known):
-        raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} holds {excess}; give what identifies it instead")
-    return known
-
-
 _TO_BE_APPROVED: Final = "it has to be approved first"
 _INSTRUCTIONS: Final = (
     "search_tools finds tools for what is to be done, and call_tool calls one by its exact name. select_flow finds the "
@@ -409,38 +383,7 @@ class McpApp:
         await self._sessions[running.agent_id].answer(handle, scope, receive, send)
 
 
-class _WholeLines(TextIOWrapper):
-    """Lines of JSON, with U+FFFD for each lone surrogate: the SDK drops a line that its parser refuses, unanswered."""
-
-    def readline(self, size: int = -1, /) -> str:
-        """Return the next line."""
-        return with_whole_characters(super().readline(size).encode()).decode()
-
-
-@contextmanager
-def _claimed_input() -> Generator[TextIOWrapper | None]:
-    """Keep standard input to the client's messages: tools and the programs that they start read an empty file there.
-
-    The SDK does the same, but for a stream that it is given.
-    """
-    try:
-        descriptor = sys.stdin.fileno()
-    except (AttributeError, OSError, ValueError):  # not a file, as where tests replace it
-        yield None
-        return
-    kept = os.dup(descriptor)
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), descriptor)
-    try:
-        # A thread may still wait for a line when this ends, so the descriptor is never closed and used anew under it.
-        yield _WholeLines(os.fdopen(kept, "rb", closefd=False), encoding="utf-8", errors="replace")
-    finally:
-        os.dup2(kept, descriptor)
-
-
 async def serve_stdio(server: AgentServer) -> None:
     """Answer the client at standard in- and output until it leaves; nothing else is written there meanwhile."""
-    with _claimed_input() as lines:
-        transport = stdio_server(stdin=None if lines is None else wrap_file(lines))
-        async with transport as (incoming, outgoing), server.running():
-            await server.server.run(incoming, outgoing, server.server.create_initialization_options())
+    async with server.running():
+        await answer_at_pipe(server.server)

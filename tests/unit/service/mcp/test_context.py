@@ -6,7 +6,8 @@ import pytest
 from mcp import MCPError
 
 from jazz_select import FromContext, Tool, tool_from_function
-from jazz_select.service.mcp.agent_server import CONTEXT, AgentServer
+from jazz_select.service.mcp.agent_server import AgentServer
+from jazz_select.service.mcp.request_meta import CONTEXT
 from tests.unit.service.mcp.desk import catalogue, data, said, served
 
 pytestmark = pytest.mark.spec("017.1")
