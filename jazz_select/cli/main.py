@@ -492,3 +492,41 @@ class ServeCommand(IndexOptions, LearnedOption, EvidenceOption, ChoiceOptions, F
         """The limits and parts of the service."""
         own = {each.name: vars(self)[each.name] for each in fields(ServeOptions) if each.name in vars(self)}
         return ServeOptions(**{**own, "mcp": self.mcp == "http"})
+
+
+@_command("guard", "guarding:guard_servers")
+class GuardCommand(Options):
+    """Guard MCP servers: their own tools, and a yes of the person at the client before something may change.
+
+    No flows, no model and no index are needed. It is an MCP server itself, on standard in- and output, or over HTTP.
+    """
+
+    mcp_servers: Annotated[
+        Path | None, option('The servers: {"mcpServers": {"NAME": {"command": …} or {"url": …}}}.', "FILE")
+    ] = None
+    approval: Annotated[
+        Literal["destructive", "always"],
+        option("Which calls wait for a yes: those that may destroy something, or all."),
+    ] = "destructive"
+    trust_hints: Annotated[
+        bool, flag("--trust-hints", "Believe the servers that a tool is harmless, as `trusted` in their entries does.")
+    ] = False
+    claims: Annotated[
+        Path | None, option("Keep in it which calls were made, also for the next start. (default: in memory)", "FILE")
+    ] = None
+    log: Annotated[Path | None, option("Add a line of JSON for each call.", "FILE")] = None
+    log_arguments: Annotated[bool, flag("--log-arguments", "With the arguments, which may be private.")] = False
+    changes_per_hour: Annotated[
+        int, option("Calls of each client that wait for a yes; 0: no limit.", "N", panel=_LIMITS, least=0)
+    ] = 100
+    at_once: Annotated[int, option("Calls of each client at one time.", "N", panel=_LIMITS, least=1)] = 16
+    http: Annotated[bool, flag("--http", "Answer at http://HOST:PORT/mcp, many clients.", panel=_WHERE)] = False
+    host: Annotated[str, option("Another than this machine's own needs a key.", "ADDRESS", panel=_WHERE)] = "127.0.0.1"
+    port: Annotated[int, option("0: one that is free; it is printed.", "N", panel=_WHERE, least=0, most=65_535)] = 8421
+    key_file: Annotated[
+        list[Path] | None,
+        option("Whoever asks has to send the key in it; repeatable. (JAZZ_SERVE_KEY holds one)", "FILE", panel=_WHERE),
+    ] = None
+    rate: Annotated[float | None, option("Requests a second of each key. (default: no limit)", "N", panel=_LIMITS)] = (
+        None
+    )

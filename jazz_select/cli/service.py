@@ -239,14 +239,20 @@ def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
 
 
 def _check_reach(given: "ServeCommand") -> None:
-    """Refuse a host that other machines can reach if there is no key."""
-    if given.uds is not None or given.host == "localhost":
+    """Refuse an address that other machines can reach if there is no key."""
+    if given.uds is None:
+        check_reach(given.host)
+
+
+def check_reach(host: str) -> None:
+    """Refuse a host that other machines can reach; for where there is no key."""
+    if host == "localhost":
         return
     with suppress(ValueError):
-        if ipaddress.ip_address(given.host).is_loopback:
+        if ipaddress.ip_address(host).is_loopback:
             return
     raise ConfigError(
-        f"--host {given.host} can be reached from other machines, so a key is needed: "
+        f"--host {host} can be reached from other machines, so a key is needed: "
         "openssl rand -hex 32 > serve.key, then --key-file serve.key (or JAZZ_SERVE_KEY)"
     )
 

@@ -28,7 +28,7 @@ WITH_CODE = [path for path in PAPERS if list(blocks(path.read_text("utf-8"), pat
 
 
 API = ROOT / "docs" / "api.md"
-NEEDS = {"docs/tools.md": "mcp"}
+NEEDS = {"docs/tools.md": "mcp", "docs/guard.md": "mcp"}
 """Pages that only run with an extra, and the package that it brings."""
 
 

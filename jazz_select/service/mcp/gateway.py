@@ -588,18 +588,23 @@ class Gateway:
         changed: Called, in this loop, whenever the tools may be others.
     """
 
-    def __init__(self, servers: Sequence[ServerSpec], *, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self, servers: Sequence[ServerSpec], *, backoff: Backoff | None = None, with_skills: bool = True
+    ) -> None:
         """Take which servers; nothing is started before `running`.
 
         Args:
             servers: As `load_servers` reads them.
             backoff: How long is waited before one that has died is connected again.
+            with_skills: Whether their skills are tools too.
         """
         self.version = 0
         self.notes: tuple[str, ...] = ()
         self.names = GivenNames()
         self.changed: Callable[[], None] = lambda: None
-        self.upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
+        self.upstreams = tuple(
+            Upstream(spec, changed=self._has_changed, backoff=backoff, with_skills=with_skills) for spec in servers
+        )
         self.tools: Mapping[str, Tool] = {}
         self._usable: dict[str, Mapping[str, Tool]] = {}
 
