@@ -26,6 +26,8 @@ JazzSelectError
 ├── NotLoadedError              a service could not load an agent's flows yet
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
 │   └── OutcomeQuotaError       a key has written into it what it may in an hour
+├── DatabaseError               the PostgreSQL database of a service cannot be used
+│   └── DatabaseUnavailableError it does not answer
 ├── EmbeddingError              the embedder failed
 ├── RemoteError                   an error of another process, of an unknown class
 ├── ServiceError                a service could not be asked; `.retryable` says whether to try again
@@ -364,6 +366,30 @@ class OutcomeQuotaError(OutcomeLogError):
         self.path, self.key, self.retry_after = path, key, retry_after
         self.problem = f"the key {key!r} has written into the log what it may in an hour"
         JazzSelectError.__init__(self, f"{self.problem}: try again in {retry_after:.0f} s")
+
+
+class DatabaseError(JazzSelectError):
+    """The PostgreSQL database of a service cannot be used.
+
+    Attributes:
+        place: Its host, port and name; neither user nor password.
+        problem: What is wrong.
+        advice: What to do.
+    """
+
+    def __init__(self, place: str, problem: str, *, advice: str) -> None:
+        self.place, self.problem, self.advice = place, problem, advice
+        end = "" if advice.endswith(("?", ".")) else "."
+        super().__init__(f"the database {place} cannot be used: {problem.rstrip('.')}. {advice}{end}")
+
+
+class DatabaseUnavailableError(DatabaseError):
+    """The PostgreSQL database did not answer, after bounded retries; the same may succeed later."""
+
+    def __init__(
+        self, place: str, problem: str, *, advice: str = "Is it running, and are its address, user and password right?"
+    ) -> None:
+        super().__init__(place, problem, advice=advice)
 
 
 class EmbeddingError(JazzSelectError):

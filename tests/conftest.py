@@ -3,7 +3,8 @@
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -13,6 +14,9 @@ from tests.depth import DEEP
 from tests.fuse import Fuse
 from tests.once import Once
 from tests.specification import claims, marked, report
+
+if TYPE_CHECKING:
+    from tests.postgres_server import PostgresServer
 
 # A loaded machine is slow, not wrong.
 hypothesis.settings.register_profile(
@@ -100,3 +104,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("specification")
         for row in report(config.stash[_CLAIMS]):
             terminalreporter.line(row)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[PostgresServer]":
+    """A PostgreSQL server on loopback, which all tests of a process share: none of them stops it."""
+    from tests.postgres_server import PostgresServer, why_not
+
+    if reason := why_not():
+        pytest.skip(reason)
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres: "PostgresServer") -> str:
+    """The address of a new, empty database."""
+    return postgres.new_database()

@@ -15,8 +15,9 @@ from jazz_select.evaluation.checks.safety import injection, seen
 from jazz_select.evaluation.checks.wording import DuplicateIndex
 from jazz_select.evaluation.overlay import Version, examples_of, takes_examples, yaml_text
 from jazz_select.flow.base import CHOOSE, BaseFlow, chain_of
+from jazz_select.outcomes.entries import Logged
 from jazz_select.outcomes.evidence import WITNESSES, same_request, witness_of
-from jazz_select.outcomes.log import Logged, OutcomeLog
+from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import nfkc
 from jazz_select.values import Source

@@ -22,7 +22,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.audit import Audit
-from jazz_select.outcomes.log import Logged
+from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
 from jazz_select.serialization import JsonData
 from jazz_select.stages import is_none_suspected

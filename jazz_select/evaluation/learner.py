@@ -19,8 +19,8 @@ from jazz_select.evaluation.trial import Cost, Scales
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.known_embedders import open_embedder
+from jazz_select.outcomes.entries import Logged
 from jazz_select.outcomes.evidence import same_request
-from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool

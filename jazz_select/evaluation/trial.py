@@ -14,7 +14,7 @@ from jazz_select.evaluation.overlay import Gain, Overlay, Version, spelled, take
 from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.outcomes.log import Logged
+from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
 from jazz_select.serialization import JsonData
 from jazz_select.stages import is_none_suspected

@@ -18,8 +18,9 @@ from math import exp, fsum, inf, lgamma, log, log1p
 from time import time
 from typing import Final
 
+from jazz_select.outcomes.entries import RecallAnswer
 from jazz_select.outcomes.evidence import ASK_AGAIN
-from jazz_select.outcomes.log import OutcomeLog, RecallAnswer
+from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.serialization import JsonData
 from jazz_select.stages import LEAST_AUDITED, Move
 

@@ -17,7 +17,7 @@ from re import compile as compiled
 from typing import Final
 from unicodedata import category
 
-from jazz_select.outcomes.log import Logged
+from jazz_select.outcomes.entries import Logged
 from jazz_select.serialization import JsonData
 from jazz_select.text import is_of_word, nfkc
 from jazz_select.values import Reason, Source, SourceKind

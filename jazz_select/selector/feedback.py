@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from pathlib import PurePath
 from typing import Annotated
 
 from jazz_select.arguments import Constraint, checked
@@ -172,8 +173,8 @@ class Outcomes:
             raise ConfigError("this selection has no entry in the log: nothing was asked, or it could not be written")
         if not await in_thread(self._may_correct, entry):
             raise ConfigError(
-                f"the log {self.log.path.name} has no entry {entry!r:.80}: pass a result of this selector, or its "
-                "`logged`; of what another one selected, tell that one"
+                f"the log {PurePath(self.log.name).name} has no entry {entry!r:.80}: pass a result of this selector, "
+                "or its `logged`; of what another one selected, tell that one"
             )
         await in_thread(partial(self.log.correct, entry, names, note=note, source=source))
         if self.audit is not None and source is not None and source.kind == "person":

@@ -15,6 +15,7 @@
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
 | `check_decision_model` | the contract of `jazz_select.ports.DecisionModel`, to run on your own adapter |
 | `check_claim_store` | the contract of `jazz_select.ports.ClaimStore`, to run on your own |
+| `check_log_store` | the contract of `jazz_select.outcomes.store.LogStore`, to run on your own |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
 | `check_layouts` | that a store keeps vectors of different embedders apart |

@@ -16,6 +16,7 @@ from jazz_select.testing.doubles import ScriptedModel as ScriptedModel
 from jazz_select.testing.doubles import likely as likely
 from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
 from jazz_select.testing.embedders import HashEmbedder as HashEmbedder
+from jazz_select.testing.log_contract import check_log_store as check_log_store
 from jazz_select.testing.provider_cases import PROVIDER_CASES as PROVIDER_CASES
 from jazz_select.testing.provider_cases import ProviderCase as ProviderCase
 from jazz_select.testing.provider_cases import check_cancelling as check_cancelling

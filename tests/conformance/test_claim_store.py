@@ -8,6 +8,8 @@ import pytest
 
 from jazz_select.errors import ConfigError
 from jazz_select.ports import ClaimStore
+from jazz_select.postgres.claims import PostgresClaims
+from jazz_select.postgres.connection import Database
 from jazz_select.routing import SqliteClaims
 from jazz_select.routing.claims import RecentClaims
 from jazz_select.testing import MemoryClaims, check_claim_store
@@ -19,6 +21,14 @@ from jazz_select.values import Claim
 async def test_contract(kind: str, tmp_path: Path) -> None:
     stores: dict[str, Callable[[], ClaimStore]] = {"memory": MemoryClaims, "recent": RecentClaims}
     await check_claim_store(stores[kind]() if kind in stores else SqliteClaims(tmp_path / "claims"))
+
+
+@pytest.mark.spec("021.1")
+@pytest.mark.programs
+async def test_contract_in_postgresql(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await check_claim_store(PostgresClaims(database, "shop"))
+        await check_claim_store(PostgresClaims(database, "clinic"))  # to another agent it is an empty store
 
 
 @pytest.mark.spec("009.4")

@@ -420,8 +420,11 @@ LOOKS_AT_THE_CLOCK = {
     "tests/held_up.py": "a program of its own, in `make serving`",
     "tests/index.py": "a program of its own, `make index`",
     "tests/mutants.py": "a program of its own, `make mutants`",
+    "tests/postgres_server.py": "waits for a server that it has started, in `make programs`",
     "tests/serving.py": "a program of its own, `make serving`",
+    "tests/tcp_proxy.py": "a network for programs, in `make programs`",
     "tests/unit/evaluation/test_side_process.py": "programs that outlive others, in `make programs`",
+    "tests/unit/postgres/test_connection.py": "servers that are stopped and started, in `make programs`",
     "tests/unit/service/test_serve_command.py": "the command in a process of its own, in `make programs`",
 }
 

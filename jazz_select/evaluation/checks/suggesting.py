@@ -32,7 +32,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.outcomes.log import Logged, labels
+from jazz_select.outcomes.entries import Logged, labels
 from jazz_select.ports import Embedder
 from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, misspelt
 from jazz_select.threads import Deadline

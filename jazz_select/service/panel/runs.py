@@ -23,7 +23,6 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
-from jazz_select.outcomes.log import chosen_in, reading
 from jazz_select.selector.forecast import LoggedAlone, logged_alone
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
@@ -315,10 +314,8 @@ def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:
     log = catalogue.log
     if log is None:
         return Counter()
-    log.flush()
     try:
-        with reading(log.path) as database:
-            return chosen_in(database, catalogue.agent_id, time.time() - _LATELY_DAYS * DAY_S)
+        return log.chosen(agent_id=catalogue.agent_id, since=time.time() - _LATELY_DAYS * DAY_S)
     except JazzSelectError as error:
         _log.warning("agent_id=<%s>, error=<%s> | what was chosen is not known", catalogue.agent_id, error)
         return Counter()

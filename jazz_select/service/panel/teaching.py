@@ -30,8 +30,9 @@ from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
 from jazz_select.outcomes.callers import Caller
+from jazz_select.outcomes.entries import Logged
 from jazz_select.outcomes.evidence import same_request
-from jazz_select.outcomes.log import Logged, OutcomeLog, said_by
+from jazz_select.outcomes.log import OutcomeLog, said_by
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody

@@ -12,7 +12,7 @@ from jazz_select import FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.audit import is_audited
-from jazz_select.outcomes.log import RecallAnswer
+from jazz_select.outcomes.entries import RecallAnswer
 from jazz_select.ports import Reply
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions

@@ -1,0 +1,307 @@
+"""Connections to one PostgreSQL database: bounded pools, limits on every statement, retries, errors with advice."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from threading import Timer
+from time import monotonic, sleep
+from typing import Any, Final, LiteralString, Self, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from jazz_select.errors import ConfigError, DatabaseError, DatabaseUnavailableError
+
+T = TypeVar("T")
+AsyncRow: TypeAlias = AsyncConnection[tuple[Any, ...]]
+"""A connection of the event loop."""
+Row: TypeAlias = Connection[tuple[Any, ...]]
+"""A connection of a thread."""
+_SCHEMES: Final = ("postgresql://", "postgres://")
+_MOST_CONNECTIONS: Final = 10
+"""Connections of the event loop: claims and conversations take one for a millisecond each."""
+_MOST_BLOCKING: Final = 4
+"""Connections of threads: the writer of the log, and whoever reads it."""
+_CONNECT_S: Final = 2
+_WAIT_S: Final = 1.5
+"""How long a free connection is waited for."""
+_PATIENCE_S: Final = 4.0
+"""How long work is tried again. A claim has fifteen seconds, of which a first connection may take two."""
+_ATTEMPT_S: Final = 6.0
+"""How long one attempt may take: a second more than the server allows a statement."""
+_PING_S: Final = 1.5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
+_LIMITS: Final = {
+    "connect_timeout": _CONNECT_S,
+    "tcp_user_timeout": 3_000,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "application_name": "jazz-select",
+}
+"""How soon a network that loses all packets is noticed. What the address says itself takes precedence."""
+_SESSION: Final[tuple[LiteralString, ...]] = (
+    "SET statement_timeout = '5s'",
+    "SET lock_timeout = '3s'",
+    "SET idle_in_transaction_session_timeout = '30s'",
+)
+"""A replica that hangs within a transaction holds its locks for no longer than the last of these."""
+_PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+"""Errors of a connection, of a server that stops or starts, of a lock or a limit: the same work may succeed later."""
+_POOL: Final = logging.getLogger("psycopg.pool")
+_log = logging.getLogger(__name__)
+
+
+class Database:
+    """One PostgreSQL database, for one event loop and any number of threads.
+
+    No message and no attribute that is printed has the user or the password.
+
+    Attributes:
+        place: Host, port and name of the database, for messages.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Read the address; nothing is connected before `open`.
+
+        Raises:
+            ConfigError: It is no address of a PostgreSQL database.
+        """
+        self._address, self.place = read_address(url)
+        self._pool: AsyncConnectionPool[AsyncRow] | None = None
+        self._blocking: ConnectionPool[Row] | None = None
+
+    def __repr__(self) -> str:
+        return f"Database({self.place!r})"
+
+    async def open(self) -> Self:
+        """Connect, and bring the schema to this version.
+
+        Raises:
+            DatabaseUnavailableError: The server does not answer, or refuses.
+            DatabaseError: The schema is of a later version.
+        """
+        from jazz_select.postgres.schema import migrate
+
+        if not _POOL.handlers:
+            _POOL.addHandler(logging.NullHandler())  # what it says of each attempt is said here once
+        self._pool = AsyncConnectionPool(
+            self._address,
+            min_size=1,
+            max_size=_MOST_CONNECTIONS,
+            open=False,
+            timeout=_WAIT_S,
+            reconnect_timeout=0.0,
+            configure=_configure,
+            name="jazz-select",
+        )
+        self._blocking = ConnectionPool(
+            self._address,
+            min_size=0,
+            max_size=_MOST_BLOCKING,
+            open=False,
+            timeout=_WAIT_S,
+            reconnect_timeout=0.0,
+            configure=_configure_blocking,
+            name="jazz-select-threads",
+        )
+        try:
+            async with self.connected() as connection:
+                await migrate(connection, self.place)
+            await self._pool.open()
+            self._blocking.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        pool, self._pool = self._pool, None
+        blocking, self._blocking = self._blocking, None
+        if pool is not None:
+            await pool.close(timeout=_CONNECT_S)
+        if blocking is not None:
+            await asyncio.to_thread(blocking.close, timeout=_CONNECT_S)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, work: Callable[[AsyncRow], Awaitable[T]]) -> T:
+        """Run work in one transaction, and again where its connection failed.
+
+        The work has to be repeatable: whether a transaction was committed is not known where its connection broke.
+
+        Raises:
+            DatabaseUnavailableError: It failed again and again.
+            DatabaseError: The server refused a statement.
+        """
+        pool = self._pool
+        if pool is None:
+            raise self.unavailable("it is not open")
+        loop = asyncio.get_running_loop()
+        until, pause_s = monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+        while True:
+            connection, timer = None, None
+            try:
+                async with pool.connection() as connection:
+                    timer = loop.call_later(_ATTEMPT_S, _hang_up, connection)
+                    return await work(connection)
+            except _PASSING as error:
+                if monotonic() + pause_s >= until:
+                    raise self.unavailable(error) from None
+                if connection is not None and connection.closed:
+                    await pool.drain()  # a server that was restarted has left a pool of broken connections
+            except psycopg.Error as error:
+                raise self.refused(error) from None
+            finally:
+                if timer is not None:
+                    timer.cancel()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def run_blocking(self, work: Callable[[Row], T]) -> T:
+        """Run work like `run`, in the current thread.
+
+        Raises:
+            DatabaseUnavailableError: It failed again and again.
+            DatabaseError: The server refused a statement.
+        """
+        pool = self._blocking
+        if pool is None:
+            raise self.unavailable("it is not open")
+        until, pause_s = monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+        while True:
+            connection, timer = None, None
+            try:
+                with pool.connection() as connection:
+                    timer = Timer(_ATTEMPT_S, _hang_up, (connection,))
+                    timer.daemon = True
+                    timer.start()
+                    return work(connection)
+            except _PASSING as error:
+                if monotonic() + pause_s >= until:
+                    raise self.unavailable(error) from None
+                if connection is not None and connection.closed:
+                    pool.drain()
+            except psycopg.Error as error:
+                raise self.refused(error) from None
+            finally:
+                if timer is not None:
+                    timer.cancel()
+            sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    @asynccontextmanager
+    async def connected(self, limit_s: float | None = None) -> AsyncGenerator[AsyncRow]:
+        """Open a connection of its own, which commits each statement: for locks of a session and for notifications.
+
+        After `limit_s` it is closed, whatever it waits for.
+
+        Raises:
+            DatabaseUnavailableError: The server does not answer, or went away within the block.
+        """
+        try:
+            connection = await AsyncConnection.connect(self._address, autocommit=True)
+            loop, timer = asyncio.get_running_loop(), None
+            if limit_s is not None:
+                timer = loop.call_later(limit_s, _hang_up, connection)
+            try:
+                for each in _SESSION:
+                    await connection.execute(each)
+                yield connection
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                with suppress(psycopg.Error):
+                    await connection.close()
+        except _PASSING as error:
+            raise self.unavailable(error) from None
+        except psycopg.Error as error:
+            raise self.refused(error) from None
+
+    async def ping(self) -> str:
+        """Return why the database cannot be used now, or an empty text.
+
+        It asks on a new connection: those of a pool may be broken, and are mended where the answer is good.
+        """
+        try:
+            async with self.connected(_PING_S) as connection:
+                await connection.execute("SELECT 1")
+        except DatabaseError as error:
+            return str(error)
+        return ""
+
+    def unavailable(self, error: Exception | str) -> DatabaseUnavailableError:
+        """Return the error for a database that does not answer."""
+        return DatabaseUnavailableError(self.place, error if isinstance(error, str) else explain(error))
+
+    def refused(self, error: psycopg.Error) -> DatabaseError:
+        """Return the error for a statement that the server refused."""
+        return DatabaseError(
+            self.place,
+            explain(error),
+            advice="Was its schema changed by hand? May this user create and change tables in it?",
+        )
+
+
+def _hang_up(connection: AsyncRow | Row) -> None:
+    """Shut the socket of a connection down, so that whoever waits for an answer has an error instead.
+
+    A limit of the server ends no wait for a server that hangs, and one of the network none for a proxy that does.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)
+
+
+def read_address(url: str) -> tuple[str, str]:
+    """Return the address with limits as libpq takes it, and what may be shown of it.
+
+    Raises:
+        ConfigError: It is no address of a PostgreSQL database; the message does not repeat it, since it has a password.
+    """
+    advice = "write postgresql://USER:PASSWORD@HOST:5432/NAME, or leave the password to a file of libpq (PGPASSFILE)"
+    if not url.startswith(_SCHEMES):
+        raise ConfigError(
+            f"the database (--database, JAZZ_DATABASE) must be the address of a PostgreSQL server: {advice}"
+        )
+    try:
+        given = conninfo_to_dict(url)
+        address = make_conninfo("", **{**_LIMITS, **given})
+    except psycopg.Error:
+        # The parser's message quotes what it could not read.
+        raise ConfigError(f"the address of the database (--database, JAZZ_DATABASE) cannot be read: {advice}") from None
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    port = given.get("port") or 5432
+    name = given.get("dbname") or given.get("user") or ""
+    return address, f"{host}:{port}/{name}"
+
+
+def explain(error: BaseException) -> str:
+    """Return an error in one line, without what a server repeats of a statement."""
+    diag = getattr(error, "diag", None)
+    primary = getattr(diag, "message_primary", None)
+    if primary:
+        return " ".join(str(primary).split())
+    lines = str(error).strip().splitlines()
+    return " ".join(lines[0].split()) if lines else type(error).__name__
+
+
+async def _configure(connection: AsyncRow) -> None:
+    for each in _SESSION:
+        await connection.execute(each)
+    await connection.commit()
+
+
+def _configure_blocking(connection: Row) -> None:
+    for each in _SESSION:
+        connection.execute(each)
+    connection.commit()
