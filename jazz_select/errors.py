@@ -20,6 +20,7 @@ JazzSelectError
 │   ├── UnknownFlowError        the flow to update is not in the index
 │   ├── SyncDeletesError        a sync would delete most of an agent's flows without `allow_delete`
 │   ├── SyncIncompleteError     the index kept losing flows while a sync wrote them
+│   ├── OtherFilesError         a replica has other flows than the index that it shares
 │   ├── FlowsMissingError       the flows that were synced are gone from the index
 │   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
@@ -327,6 +328,32 @@ class SyncIncompleteError(StoreError):
             f"the sync of agent {agent_id!r} is incomplete: {what}{names} were written and are not in the index. Does "
             "somebody delete the collection, or sync another catalogue at the same time? Run sync_registry "
             "(jazz-select sync) again once that has stopped."
+        )
+
+
+class OtherFilesError(StoreError):
+    """A replica has other flows than the index that it shares with others, and wrote nothing.
+
+    Attributes:
+        agent_id: Whose flows.
+        version: The version of the catalogue that the index holds.
+        synced_by: The replica that wrote it; empty where this one's files are a change of it.
+        replicas: The replicas that do not have this change.
+    """
+
+    def __init__(self, agent_id: str, *, version: int, synced_by: str = "", replicas: Sequence[str] = ()) -> None:
+        self.agent_id, self.version, self.synced_by, self.replicas = agent_id, version, synced_by, tuple(replicas)
+        if replicas:
+            super().__init__(
+                f"the flows of agent {agent_id!r} have changed here, and not at {some_of(self.replicas, _MOST_NAMES)}: "
+                f"version {version} of the catalogue stays in all replicas. Change the files there too, or run "
+                "jazz-select sync with these files, and start the others with them."
+            )
+            return
+        super().__init__(
+            f"this replica has other flows of agent {agent_id!r} than version {version} of the catalogue, which "
+            f"{synced_by} wrote, so nothing is written. Start it with the files of that version; or run jazz-select "
+            "sync with these files, which makes them the next version."
         )
 
 

@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     """The folder of the embedded index."""
     url: str | None = None
     """A Qdrant server instead of the embedded index."""
+    database: SecretStr | None = None
+    """A PostgreSQL database, for the claims, the log and what was learned of a service in several replicas."""
     api_key: SecretStr | None = None
     """The server's key."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)

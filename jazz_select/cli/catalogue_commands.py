@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,6 +56,9 @@ from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import GraphCommand, ListCommand, SelectCommand, SyncCommand
+    from jazz_select.evaluation.overlay import Overlay
+    from jazz_select.flow.base import FlowRegistry
+    from jazz_select.outcomes import OutcomeLog
     from jazz_select.settings import Settings
 
 _CHANGES = {"created": "green", "updated": "yellow", "deleted": "red", "unchanged": "dim"}
@@ -74,6 +77,23 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
     tell(synced, _changes(synced), (*([only] if synced["deleted"] else ()), *synced["notes"]), json=given.json)
 
 
+@asynccontextmanager
+async def _published(
+    settings: "Settings", registry: "FlowRegistry", *, dry_run: bool
+) -> "AsyncGenerator[tuple[Overlay | Path | None, OutcomeLog | Path | None]]":
+    """Give what a sync learns from; with a database, be the only one who writes, and tell the replicas after it."""
+    if settings.database is None:
+        yield settings.learned, settings.evidence
+        return
+    from jazz_select.service.opened import require_driver
+
+    require_driver()
+    from jazz_select.service.shared_state import publishing
+
+    async with publishing(settings, registry, dry_run=dry_run) as publication:
+        yield publication.learned, publication.evidence
+
+
 async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
     from jazz_select.routing.tools.tool_loading import load_tools
 
@@ -85,7 +105,10 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
-        async with open_index(settings.model_copy(update=empty)) as memory:
+        async with (
+            _published(settings, registry, dry_run=given.dry_run) as (learned, evidence),
+            open_index(settings.model_copy(update=empty)) as memory,
+        ):
             with progress("indexing flows") as update:
                 report = await sync_registry(
                     memory,
@@ -94,8 +117,8 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                     dry_run=given.dry_run,
                     progress=update,
                     tools=tools,
-                    learned=settings.learned,
-                    evidence=settings.evidence,
+                    learned=learned,
+                    evidence=evidence,
                     allow_delete=allow_delete,
                 )
             answers, caveat = (None, "") if report.dry_run else await memory.leave_one_out_confidence(settings.agent_id)

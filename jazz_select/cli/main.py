@@ -14,6 +14,7 @@ from jazz_select.cli.shared_options import (
     CHOICE,
     AgentOption,
     ChoiceOptions,
+    DatabaseOption,
     EvidenceOption,
     FlowOptions,
     IndexOptions,
@@ -98,7 +99,7 @@ def main(
 
 
 @_command("sync", "catalogue_commands:sync")
-class SyncCommand(JsonOption, IndexOptions, LearnedOption, EvidenceOption, FlowOptions):
+class SyncCommand(JsonOption, IndexOptions, DatabaseOption, LearnedOption, EvidenceOption, FlowOptions):
     """Bring the index to the flows: create, update and delete what changed, leave the rest.
 
     Where that would delete more than 5 flows, and more than half of the agent's, it asks first; where nobody can be
@@ -386,8 +387,8 @@ class DriftCommand(JsonOption, AgentOption, FlowOptions):
 
 
 @_command("serve", "service:serve_agents")
-class ServeCommand(IndexOptions, LearnedOption, EvidenceOption, ChoiceOptions, FlowOptions):
-    """Serve the flows over HTTP, MCP and a panel in the browser: one process that owns the index, for many that ask.
+class ServeCommand(IndexOptions, DatabaseOption, LearnedOption, EvidenceOption, ChoiceOptions, FlowOptions):
+    """Serve the flows over HTTP, MCP and a panel in the browser: one process, or replicas that share a database.
 
     The flows are synced first. SIGTERM lets what is in flight end.
     """
@@ -448,6 +449,15 @@ class ServeCommand(IndexOptions, LearnedOption, EvidenceOption, ChoiceOptions, F
     drain_s: Annotated[float, option("Before that, while /readyz says that it will.", "S", panel=_LIMITS, least=0)] = (
         _USUAL.drain_s
     )
+    conversations: Annotated[
+        float | None,
+        option(
+            "Keep conversations in the database for so long after their last turn: clients send their id alone.",
+            "S",
+            panel=_PARTS,
+            least=1,
+        ),
+    ] = _USUAL.conversations
     panel: Annotated[bool, flag("--panel/--no-panel", "The panel, at /panel/.", panel=_PARTS)] = _USUAL.panel
     mcp: Annotated[
         Literal["http", "stdio", "none"],

@@ -120,6 +120,21 @@ class IndexOptions(AgentOption):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DatabaseOption(Options):
+    """What replicas share."""
+
+    database: Annotated[
+        str | None,
+        option(
+            "A PostgreSQL database that replicas share, for claims, the log and what was learned; its index is at "
+            "--url. Whoever lists processes sees an option: write one with a password to JAZZ_DATABASE.",
+            "URL",
+            panel=_INDEX,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearnedOption(Options):
     """What was learned."""
 

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -202,6 +202,63 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
         if gone := [number for number in chosen if number and number not in numbers]:
             raise ConfigError(f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none")
     return overlay
+
+
+class OverlayStore(Protocol):
+    """Where what was learned is kept, for a service. Methods block."""
+
+    @property
+    def name(self) -> str:
+        """What messages and the panel call it, such as the path of its file."""
+        ...
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was ever learned there."""
+        ...
+
+    def load(self) -> Overlay:
+        """Return what is there now; empty where nothing was learned yet.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        ...
+
+    def change(self, change: Callable[[Overlay], Overlay]) -> Overlay:
+        """Change what is there under a lock, and return it anew.
+
+        If `change` returns the same object, nothing is written.
+
+        Raises:
+            ConfigError: It cannot be read or written. Errors of `change` pass through.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayFile:
+    """An `OverlayStore` in a file beside the flows."""
+
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return self.file.as_posix()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the file is there: `learn` creates it with the first example."""
+        return self.file.exists()
+
+    def load(self) -> Overlay:
+        """Return the content of the file."""
+        return load_overlay(self.file)
+
+    def change(self, change: Callable[[Overlay], Overlay]) -> Overlay:
+        """Change the content of the file."""
+        return changed_overlay(self.file, change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

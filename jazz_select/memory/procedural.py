@@ -310,6 +310,10 @@ class ProceduralMemory:
         """Release the index, so that others can open it; a second call does nothing."""
         await self._store.close()
 
+    def refresh(self, agent_id: str) -> None:
+        """Read anew, at the next recall, what is known of an agent's flows: another process has synced them."""
+        self._agents.forget(agent_id)
+
     @property
     def embedder(self) -> str:
         """The identity of the embedder, with its version; also the one that `auto` chose."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +32,9 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
+
+if TYPE_CHECKING:
+    from jazz_select.service.shared_state import SharedState
 
 LEAST_KEY: Final = 16
 """Characters of a key."""
@@ -96,6 +99,8 @@ class ServedAgents(dict[str, RunningCatalogue]):
             msg = "several agents are served: each needs a key, since without one nobody can tell whom a request is for"
             raise ConfigError(msg)
         self.is_open = is_open
+        self.shared: SharedState | None = None
+        """What it shares with other replicas; None where it is one process."""
 
     @property
     def keys_known(self) -> int:

@@ -28,6 +28,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.models import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
+from jazz_select.service.database_watch import DatabaseWatch
 from jazz_select.service.http.limits import AdmissionMiddleware, Lifecycle
 from jazz_select.service.http.observation import AgentMetrics, Watched
 from jazz_select.service.index_watch import IndexWatch
@@ -186,11 +187,14 @@ def make_app(
     wanted = options or ServeOptions()
     life = life or Lifecycle()
     index = IndexWatch(served.values())
+    database = None if served.shared is None else DatabaseWatch(served.shared.database)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(beside(index.run()))
+            if database is not None:
+                await stack.enter_async_context(beside(database.run()))
             for part in parts:
                 await stack.enter_async_context(part.lifespan())
             yield
@@ -214,6 +218,7 @@ def make_app(
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handled, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.served, app.state.options, app.state.life, app.state.index = served, wanted, life, index
+    app.state.database = database
     return app
 
 

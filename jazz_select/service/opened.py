@@ -5,16 +5,19 @@ import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from hmac import digest
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_bytes
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jazz_select.build import open_memory
 from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
-from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.errors import ConfigError, JazzSelectError, MissingExtraError
+from jazz_select.evaluation.overlay import Overlay, load_overlay
 from jazz_select.evaluation.whole_files import keep_untracked, locked, write_whole
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
@@ -27,6 +30,9 @@ from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import beside, in_thread
+
+if TYPE_CHECKING:
+    from jazz_select.service.shared_state import SharedState
 
 _SECRET_BYTES: Final = 32
 _DAY_S: Final = 86_400.0
@@ -61,14 +67,15 @@ async def open_service(
     """
     keys = _keys(agents)
     async with AsyncExitStack() as stack:
+        shared = await _shared(stack, base, agents)
         memory = await stack.enter_async_context(await open_memory(base))
-        master = await in_thread(_secret, base)
-        claims = await in_thread(lambda: SqliteClaims(state_folder(base) / "claims.db"))
-        await stack.enter_async_context(beside(_prune(claims)))
+        master = await _master(base, shared)
+        claims = None if shared is not None else await _claims_of_process(stack, base)
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
             try:
-                running = await _running(stack, each, memory, claims, master, options or ServeOptions())
+                kept = _Kept(claims=claims, shared=shared, master=master)
+                running = await _running(stack, each, memory, kept, options or ServeOptions())
             except JazzSelectError as error:
                 if len(agents) == 1:
                     if each.agents_file is None:
@@ -83,6 +90,8 @@ async def open_service(
             names=_key_names(agents),
             teachers={digest for each in agents for digest in each.teachers},
         )
+        served.shared = shared
+        await stack.enter_async_context(_following(served))
         for each, catalogue in zip(agents, served.values(), strict=True):
             try:
                 live = await catalogue.reload(allow_delete=allow_delete)
@@ -105,7 +114,7 @@ def _notes(source: AgentSource, live: Generation) -> Iterator[str]:
     elif not live.tools:
         where = "--tools" if agents_file is None else f"`tools:` of its entry in {agents_file.name}"
         yield no_tools(settings.flows, named_by=where)
-    if settings.learned is not None and settings.learned_by_now is None:
+    if settings.learned is not None and settings.database is None and settings.learned_by_now is None:
         yield f"{settings.learned} is not there yet: nothing was learned so far"
     if settings.llm is None:
         count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
@@ -120,26 +129,114 @@ async def _running(
     stack: AsyncExitStack,
     source: AgentSource,
     memory: ProceduralMemory,
-    claims: SqliteClaims,
-    master: bytes,
+    kept: "_Kept",
     options: ServeOptions,
 ) -> RunningCatalogue:
     settings, read = source.settings, CatalogueReloader(source.read, source.places)
     made = RunningCatalogue(
-        settings, memory, read, claims=claims, factory=source.factory, tool_examples=source.tool_examples
+        settings, memory, read, claims=kept.claims, factory=source.factory, tool_examples=source.tool_examples
     )
     # Another one for each: no conversation changes agents.
-    made.secret = digest(master, settings.agent_id.encode(), "sha256")
+    made.secret = digest(kept.master, settings.agent_id.encode(), "sha256")
     made.model = as_chat_model(settings.llm)
     if (close := getattr(made.model, "aclose", None)) is not None:
         stack.push_async_callback(close)
     made.decider = decision_client_for(settings.decider)
     if made.decider is not None:
         stack.push_async_callback(made.decider.aclose)
-    if source.log is not None:
+    if kept.shared is not None:
+        await _share(made, kept.shared, options)
+        made.agreement = kept.shared.agreement(made.agent_id, settings.flows if source.has_flows else None)
+    elif source.log is not None:
         made.log = await in_thread(partial(OutcomeLog, source.log, hourly_bytes=options.max_log_bytes_of_one))
+    if made.log is not None:
         stack.push_async_callback(partial(in_thread, made.log.close))
     return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What outlives this process: `claims` of one process, or what is `shared` with others; and the master key."""
+
+    claims: SqliteClaims | None
+    shared: "SharedState | None"
+    master: bytes
+
+
+async def _shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentSource]) -> "SharedState | None":
+    """Open what is shared with other replicas; return None where nothing is.
+
+    Raises:
+        MissingExtraError: The driver of the database is not installed.
+        ConfigError: An agent is to keep in a file what belongs to all replicas.
+        DatabaseError: The database cannot be used.
+    """
+    if base.database is None:
+        return None
+    require_driver()
+    from jazz_select.service.shared_state import EVIDENCE_IN_DATABASE, open_shared_state, prune
+
+    for each in agents:
+        of_agent = f"agent {each.settings.agent_id!r}"
+        if each.log is not None:
+            raise ConfigError(f"{of_agent}: with --database its log is kept there: leave the file of a log out")
+        if each.settings.evidence not in {None, EVIDENCE_IN_DATABASE}:
+            msg = f"{of_agent}: with --database its log is kept there: write --evidence {EVIDENCE_IN_DATABASE}"
+            raise ConfigError(msg)
+    shared = await stack.enter_async_context(open_shared_state(base))
+    await stack.enter_async_context(beside(prune(shared, [each.settings.agent_id for each in agents], _CLAIMS_KEPT_S)))
+    return shared
+
+
+def require_driver() -> None:
+    """Raise MissingExtraError unless the driver of the database is installed."""
+    for module in ("psycopg", "psycopg_pool"):
+        if find_spec(module) is None:
+            raise MissingExtraError(module, extra="postgres", purpose="--database")
+
+
+async def _share(made: RunningCatalogue, shared: "SharedState", options: ServeOptions) -> None:
+    """Keep in the database what an agent keeps; a file of what was learned is what the database begins with."""
+    agent_id, file = made.agent_id, made.settings.learned_by_now
+    made.claims = shared.claims(agent_id)
+    made.log = shared.log(agent_id, hourly_bytes=options.max_log_bytes_of_one)
+    made.evidence = None if made.settings.evidence is None else made.log
+    made.learned = store = shared.learned(agent_id)
+    if file is not None:
+        given = await in_thread(load_overlay, file)
+
+        def begin(overlay: Overlay) -> Overlay:
+            return given if overlay == Overlay() else overlay
+
+        await in_thread(store.change, begin)
+
+
+@asynccontextmanager
+async def _following(served: ServedAgents) -> AsyncGenerator[None]:
+    """While the block runs, follow the other replicas, if there are any; at its end, say that this one is no more."""
+    if served.shared is None:
+        yield
+        return
+    agreements = [(each.agreement, each) for each in served.values() if each.agreement is not None]
+    following = [agreement.follow(each) for agreement, each in agreements]
+    try:
+        async with beside(served.shared.listen(), *following):
+            yield
+    finally:
+        for agreement, _ in agreements:
+            await agreement.leave()
+
+
+async def _master(base: Settings, shared: "SharedState | None") -> bytes:
+    if base.serve_secret is not None or shared is None:
+        return await in_thread(_secret, base)
+    return await shared.secret()
+
+
+async def _claims_of_process(stack: AsyncExitStack, base: Settings) -> SqliteClaims:
+    claims = await in_thread(lambda: SqliteClaims(state_folder(base) / "claims.db"))
+    await stack.enter_async_context(beside(_prune(claims)))
+    return claims
 
 
 def _unusable(error: JazzSelectError) -> Sources:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from jazz_select.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from jazz_select.evaluation.overlay import Overlay, OverlayFile, OverlayStore
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
@@ -32,11 +33,12 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.service.batched_recall import BatchedRecall
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
-from jazz_select.threads import in_daemon_thread, run_with_timeout
+from jazz_select.threads import in_daemon_thread, in_thread, run_with_timeout
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
     from jazz_select.outcomes import OutcomeLog
+    from jazz_select.service.agreement import Agreement
 
 _log = logging.getLogger(__name__)
 _READS: Final = "jazz-select-reload"
@@ -94,8 +96,11 @@ class RunningCatalogue:
         model: Chooses, and goes on in conversations; closed by whoever made it.
         decider: Asked before the model, which flow fits and in conversations; closed by whoever made it.
         log: Where outcomes are kept, if anywhere.
+        learned: Where it is kept what was learned, if anywhere; by default in the file of the settings.
+        evidence: The log that a sync learns from, if any; by default the file of the settings.
         claims: Where calls that destroy something are claimed before they are made.
         secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
+        agreement: Has the replicas of a service switch together; None where it is one process.
         factory: Makes the agent, as `package.module:factory`; without one it is made of the tools.
         tool_examples: The file of examples of the connected tools; with a model, what it lacks is written into it.
         patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
@@ -113,7 +118,10 @@ class RunningCatalogue:
     model: ChatModel | None = None
     decider: DecisionClient | None = None
     log: "OutcomeLog | None" = None
+    learned: OverlayStore | None = None
+    evidence: "OutcomeLog | Path | None" = None
     claims: ClaimStore | None = None
+    agreement: "Agreement | None" = None
     secret: Secret = field(default_factory=lambda: token_bytes(32))
     factory: str | None = None
     tool_examples: Path | None = None
@@ -127,11 +135,25 @@ class RunningCatalogue:
     def __post_init__(self) -> None:
         self.recalls = BatchedRecall(self.memory, failed=self._note_failed_recall)
         self._one_at_a_time = asyncio.Lock()
+        if self.learned is None and self.settings.learned is not None:
+            self.learned = OverlayFile(self.settings.learned)
+        if self.evidence is None:
+            self.evidence = self.settings.evidence
 
     @property
     def agent_id(self) -> str:
         """Whose flows these are."""
         return self.settings.agent_id
+
+    def learned_now(self) -> Overlay | None:
+        """Return what was learned so far; None where nothing was, or nothing is. Blocking.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        if self.learned is None or not self.learned.is_begun:
+            return None
+        return self.learned.load()
 
     @property
     def live(self) -> Generation:
@@ -195,18 +217,27 @@ class RunningCatalogue:
             JazzSelectError: It failed.
         """
         async with self._one_at_a_time:
-            live = self.live
-            report = await sync_registry(
-                self.memory,
-                self.agent_id,
-                live.registry,
-                tools=live.tools or None,
-                learned=self.settings.learned_by_now,
-                evidence=self.settings.evidence,
-            )
-            count = len(report.created) + len(report.updated)
-            _log.warning("agent %s: %d flows were gone from the index, and are written again", self.agent_id, count)
+            if self.agreement is None:
+                await self._write_again()
+            else:
+                await self.agreement.restored(self._write_again, self._has_flows)
             self.note_index("")
+
+    async def _has_flows(self) -> bool:
+        return bool(await self.memory.count_flows(self.agent_id))
+
+    async def _write_again(self) -> None:
+        live = self.live
+        report = await sync_registry(
+            self.memory,
+            self.agent_id,
+            live.registry,
+            tools=live.tools or None,
+            learned=await in_thread(self.learned_now),
+            evidence=self.evidence,
+        )
+        count = len(report.created) + len(report.updated)
+        _log.warning("agent %s: %d flows were gone from the index, and are written again", self.agent_id, count)
 
     async def _found(self) -> Sources:
         """Read the catalogue in its own thread, since a module may never return."""
@@ -231,19 +262,23 @@ class RunningCatalogue:
             reading.exception()  # looked at: what it was is found out by the next reading
 
     async def _made(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
-        settings = self.settings
         selector = self.selector(found.registry)
         agent = await self._agent(selector, found)
-        report = await sync_registry(
-            self.memory,
-            self.agent_id,
-            found.registry,
-            tools=agent.tools or None,
-            learned=settings.learned_by_now,
-            evidence=settings.evidence,
-            allow_delete=allow_delete,
-        )
-        if settings.evidence is not None:
+        learned = await in_thread(self.learned_now)
+
+        def sync() -> Awaitable["SyncReport"]:
+            return sync_registry(
+                self.memory,
+                self.agent_id,
+                found.registry,
+                tools=agent.tools or None,
+                learned=learned,
+                evidence=self.evidence,
+                allow_delete=allow_delete,
+            )
+
+        report = await (sync() if self.agreement is None else self._agreed(self.agreement, found, learned, sync))
+        if self.evidence is not None:
             await selector.measure()
         return Generation(
             number=self.number + 1,
@@ -255,6 +290,22 @@ class RunningCatalogue:
             loaded_at=time(),
             took_s=perf_counter() - started,
         )
+
+    async def _agreed(
+        self,
+        agreement: "Agreement",
+        found: Sources,
+        learned: Overlay | None,
+        sync: Callable[[], Awaitable["SyncReport"]],
+    ) -> "SyncReport":
+        """Have the index hold these files, by this replica's sync or another one's."""
+        from jazz_select.memory.sync import SyncReport
+
+        digest = await in_thread(agreement.digest, found.registry, learned)
+        report = await agreement.reach(digest, len(found.registry), sync)
+        self.memory.refresh(self.agent_id)
+        agreement.switch(digest)
+        return SyncReport(skipped=tuple(each.name for each in found.registry.values())) if report is None else report
 
     async def _agent(self, selector: FlowSelector, found: Sources) -> Agent:
         """The agent that the team's factory makes; without a factory, one of the tools and the settings.

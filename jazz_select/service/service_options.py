@@ -43,6 +43,8 @@ class ServeOptions:
         stop_s: Seconds that requests in flight have to end when the service stops.
         drain_s: Seconds before that in which it still answers, and `/readyz` says that it will not for long.
         max_turn_s: Seconds that a client may ask for with a turn's `timeout_s`.
+        conversations: Seconds for which a conversation is kept in the database after its last turn, so that its id is
+            all that a client sends; None leaves conversations to clients.
         panel: Whether the panel is served at `/panel/`.
         mcp: Whether MCP is served at `/mcp`.
     """
@@ -66,5 +68,6 @@ class ServeOptions:
     stop_s: Seconds = 10.0
     drain_s: _Drain = 0.0
     max_turn_s: Seconds = 300.0
+    conversations: Seconds | None = None
     panel: bool = True
     mcp: bool = True

@@ -20,7 +20,7 @@ from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source, dumps, questions
 from jazz_select.evaluation.index import CACHE
-from jazz_select.evaluation.overlay import load_overlay
+from jazz_select.evaluation.overlay import Overlay, load_overlay
 from jazz_select.evaluation.route import Query, RouteOptions
 from jazz_select.evaluation.whole_files import keep_untracked
 
@@ -41,7 +41,7 @@ async def diff(  # noqa: PLR0913 - options with a name
     language: str = "english",
     agent_id: str = "support",
     gates: Gates | None = None,
-    learned: Path | None = None,
+    learned: Overlay | Path | None = None,
     cache: Path | None = CACHE,
     here: Path | None = None,
 ) -> Difference:
@@ -63,8 +63,8 @@ async def diff(  # noqa: PLR0913 - options with a name
         language: As for `ProceduralMemory.open`.
         agent_id: The owner of the flows in an index.
         gates: Limits on the change.
-        learned: The file of `learn`. Both sides are judged with its live version, as after a sync; an index is judged
-            as it is.
+        learned: What was learned, or its file. Both sides are judged with its live version, as after a sync; an index
+            is judged as it is.
         cache: A folder for results; None uses and keeps none.
         here: The working directory, if another.
 
@@ -130,8 +130,9 @@ def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
     return folder, ()
 
 
-def _lesson(place: Path, learned: Path | None) -> dict[str, Any] | None:
-    live = None if learned is None else load_overlay(place / learned, must_exist=True).version("live")
+def _lesson(place: Path, learned: Overlay | Path | None) -> dict[str, Any] | None:
+    overlay = load_overlay(place / learned, must_exist=True) if isinstance(learned, Path) else learned
+    live = None if overlay is None else overlay.version("live")
     return None if live is None else live.model_dump(mode="json")
 
 

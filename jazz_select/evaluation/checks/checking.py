@@ -25,7 +25,7 @@ from jazz_select.evaluation.checks.nearness import Field, Neighbours, against_re
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Examples, wording
-from jazz_select.evaluation.overlay import load_overlay, taught
+from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.flow_loading import survey
 from jazz_select.memory.embedders.known_embedders import open_embedder
@@ -169,7 +169,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     min_examples: int = 5,
     only: Collection[str] = (),
     ignore: Iterable[str] = (),
-    learned: Path | None = None,
+    learned: Overlay | Path | None = None,
     allow_modules: Collection[str] = (),
     policy: PolicyLike = "recommended",
     has_decider: bool = False,
@@ -192,7 +192,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         only: Codes of the kinds to report; all of `KINDS` by default.
         ignore: Accepted findings: a code, or a code with flows, such as `near-twins:exchange_item,refund_order`. An
             entry without a finding is reported as `unused-ignore`, unless it names only flows of other catalogues.
-        learned: The file that `learn` writes; the flows are checked with its live version.
+        learned: What was learned, or the file that `learn` writes; the flows are checked with its live version.
         allow_modules: As for `load_tools`.
         policy: The policy that the forecast is for; the deployment's.
         has_decider: Whether a decision model follows, which takes a part of the error budget.
@@ -217,7 +217,8 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         registry, faults = source, ()
     notes: list[str] = []
     if learned is not None:
-        made = taught(registry, load_overlay(learned, must_exist=True).version("live"))
+        overlay = learned if isinstance(learned, Overlay) else load_overlay(learned, must_exist=True)
+        made = taught(registry, overlay.version("live"))
         registry = made.registry
         notes += made.notes
     flows = list(registry.values())

@@ -147,7 +147,11 @@ class TurnBody(RequestBody):
     schema_: dict[str, Any] | None = Field(
         default=None, alias="schema", description="A JSON Schema that the answer is to have."
     )
-    conversation_id: _Name = Field(default="", description="What a new conversation is to be known by.")
+    conversation_id: _Name = Field(
+        default="",
+        description="What a new conversation is to be known by. Where the service keeps conversations: which one to go "
+        "on with, without `history`.",
+    )
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="The most that this turn may take, in seconds; else what the agent was given."
     )
@@ -339,7 +343,7 @@ class ReloadAnswer(_Catalogue):
 class HealthAnswer(BaseModel):
     """How the service is."""
 
-    status: Literal["ok", "ready", "starting", "no_index", "stopping"]
+    status: Literal["ok", "ready", "starting", "no_index", "no_database", "stopping"]
     not_served: int = 0
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from inspect import getdoc
 from typing import Any, Final, Literal
 
@@ -24,6 +24,7 @@ from jazz_select.service.api import models
 from jazz_select.service.api.models import json_answer, read_body
 from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.http.observation import CONTENT_TYPE, metrics_of
+from jazz_select.service.kept_turn import KeptTurn
 from jazz_select.service.problems import problem_response, refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
@@ -95,13 +96,14 @@ async def turn(request: Request) -> Response:
 
     With `Accept: text/event-stream` each thing that happens is an event, and the last one, `finished`, is what is
     answered otherwise; what goes wrong meanwhile is the event `problem`. Send `conversation` back as `history`: it is
-    signed, and no other is gone on with.
+    signed, and no other is gone on with. Where the service keeps conversations, `conversation_id` alone will do.
     """
     catalogue = catalogue_of(request)
     given = turn_arguments(request, await read_body(request, models.TurnBody))
+    kept = await KeptTurn.begin(request, given)
     if MEDIA_TYPE in request.headers.get("accept", ""):
-        return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
-    result = await catalogue.live.agent.turn(**given)
+        return StreamingResponse(streamed(request, given, kept=kept), media_type=MEDIA_TYPE, headers=HEADERS)
+    result = await kept.end(await catalogue.live.agent.turn(**given))
     metrics_of(request).answered(result)
     return json_answer(result.to_dict(secret=catalogue.secret))
 
@@ -126,7 +128,11 @@ def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
 
 
 async def streamed(
-    request: Request, given: Mapping[str, Any], told: Callable[..., Mapping[str, Any]] = event_data
+    request: Request,
+    given: Mapping[str, Any],
+    told: Callable[..., Mapping[str, Any]] = event_data,
+    *,
+    kept: KeptTurn | None = None,
 ) -> AsyncGenerator[bytes]:
     """The events of a turn, and signs of life; an error as the last one, since the status has long been sent."""
     catalogue = catalogue_of(request)
@@ -136,11 +142,13 @@ async def streamed(
                 if event is None:
                     yield b": still here\n\n"
                     continue
+                happened: Event = event
                 if isinstance(event, Finished):
-                    metrics_of(request).answered(event.answer)
+                    happened = event if kept is None else replace(event, answer=await kept.end(event.answer))
+                    metrics_of(request).answered(happened.answer)
                 # This JSON has no line breaks, so one line of data is all of it.
-                data = json_bytes(told(event, secret=catalogue.secret))
-                yield b"event: %s\ndata: %s\n\n" % (event_name(event).encode(), data)
+                data = json_bytes(told(happened, secret=catalogue.secret))
+                yield b"event: %s\ndata: %s\n\n" % (event_name(happened).encode(), data)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_response(error, request.scope).body) + b"\n\n"
 
@@ -234,8 +242,9 @@ async def healthz(_: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Whether requests may be sent here: 503 before flows are loaded, while no index answers, and before the end."""
-    served, life = request.app.state.served, request.app.state.life
+    """Whether requests may be sent here: 503 before flows are loaded, without index or database, and before the end."""
+    served, life, database = request.app.state.served, request.app.state.life, request.app.state.database
+    is_without_database = database is not None and bool(await database.look())
     await request.app.state.index.look()
     # One agent whose files are broken keeps no other's requests away.
     broken = sum(not each.is_ready or bool(each.index_problem) for each in served.values())
@@ -244,6 +253,8 @@ async def readyz(request: Request) -> Response:
         status = "stopping"
     elif broken == len(served):
         status = "no_index" if any(each.is_ready for each in served.values()) else "starting"
+    elif is_without_database:
+        status = "no_database"
     # How many, and not which: everybody may ask.
     told = {"status": status, **({"not_served": broken} if broken else {})}
     return json_answer(told, 200 if status == "ready" else 503)

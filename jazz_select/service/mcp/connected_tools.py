@@ -165,18 +165,20 @@ class ConnectedTools:
         self, examples: Mapping[str, Sequence[str]], tools: Sequence[Tool]
     ) -> Mapping[str, Sequence[str]]:
         """Return the examples with the requests that a log is evidence for, but for tools that are to have none."""
-        path = self._running.settings.evidence
-        if path is None:
+        evidence = self._running.evidence
+        if evidence is None:
             return examples
 
         def read() -> Mapping[str, Sequence[str]]:
-            with OutcomeLog.existing(path) as log:
+            if isinstance(evidence, OutcomeLog):
+                return examples_in_log(evidence, self._running.agent_id, tools)
+            with OutcomeLog.existing(evidence) as log:
                 return examples_in_log(log, self._running.agent_id, tools)
 
         try:
             logged = await in_thread(read)
         except OutcomeLogError as error:
-            _log.warning("file=<%s>, error=<%s> | no examples of tools are read from it", path, in_log(error))
+            _log.warning("log=<%s>, error=<%s> | no examples of tools are read from it", evidence, in_log(error))
             return examples
         merged = dict(examples)
         for name, texts in logged.items():

@@ -200,7 +200,7 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         embedder=encoder.embedder if how.embedder == settings.embedder else how.embedder,
         language=settings.language,
         ignore=how.ignore,
-        learned=settings.learned_by_now,
+        learned=catalogue.learned_now(),
         policy=live.selector.policy,
         has_decider=live.selector.has_decider,
     )

@@ -129,7 +129,7 @@ class _Panel:
             "embedder": catalogue.memory.embedder,
             "asked_over": catalogue.memory.asked_over,
             "has_log": catalogue.log is not None,
-            "has_learned": settings.learned is not None,
+            "has_learned": catalogue.learned is not None,
             "may_teach": caller_of(request).may_teach,
             "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggested(live),

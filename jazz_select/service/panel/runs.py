@@ -168,7 +168,7 @@ class Runs:
             embedder=settings.embedder,
             language=settings.language,
             agent_id=self._catalogue.agent_id,
-            learned=settings.learned_by_now,
+            learned=await compute(self._catalogue.learned_now),
             here=here,
         )
         return {**await compute(found.to_dict), "kind": "diff", "at": run["began"]}

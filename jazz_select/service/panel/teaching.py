@@ -16,10 +16,9 @@ from jazz_select.evaluation.corrections import LONGEST, tell_unlearned, why_unfi
 from jazz_select.evaluation.learner import rehearsed, with_example, without_requests
 from jazz_select.evaluation.overlay import (
     Overlay,
+    OverlayStore,
     Version,
-    changed_overlay,
     examples_of,
-    load_overlay,
     now,
     spelled,
     takes_examples,
@@ -128,8 +127,8 @@ def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
     """What was collected and learned so far, and the last entries of the log that the caller may correct. Blocking."""
-    learned = catalogue.settings.learned
-    overlay = Overlay() if learned is None else load_overlay(learned)
+    learned = catalogue.learned
+    overlay = Overlay() if learned is None else learned.load()
     live = overlay.version("live")
     log = catalogue.log
     own = None if caller.may_teach else caller.key
@@ -142,7 +141,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> di
             "cases": [case.model_dump(include=_TOLD) for case in reversed(cases[-_MOST_SHOWN:])],
         },
         "learned": {
-            "file": "" if learned is None else learned.as_posix(),
+            "file": "" if learned is None else learned.name,
             "version": overlay.live,
             "count": 0 if live is None else live.count,
             "can_undo": bool(overlay.was_live),
@@ -234,7 +233,7 @@ def _fit_to_teach(
         ConfigError: It can be no example.
     """
     text = yaml_text(body.request)
-    if catalogue.settings.learned is None:
+    if catalogue.learned is None:
         msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
         raise ConfigError(msg)
     if len(right) != 1 or body.episodes:
@@ -256,13 +255,19 @@ def _fit_to_teach(
     return None if owner == name else text
 
 
+def _learned_of(catalogue: RunningCatalogue) -> OverlayStore:
+    if catalogue.learned is None:
+        raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
+    return catalogue.learned
+
+
 def _as_example(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> dict[str, Any]:
     text = _fit_to_teach(catalogue, files, body, right)
-    file = cast("Path", catalogue.settings.learned)
+    learned = _learned_of(catalogue)
     (name,) = right
-    told: dict[str, Any] = {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
+    told: dict[str, Any] = {"is_new": False, "file": learned.name, "text": "", "make": "example"}
     if text is None:
         return told
     was: list[int] = []
@@ -271,7 +276,7 @@ def _as_example(
         was.append(overlay.live)
         return _taught(overlay, name=name, text=text, ids=body.logged, by=body.by)
 
-    told["version"] = changed_overlay(file, teach).live
+    told["version"] = learned.change(teach).live
     return told if told["version"] in was else {**told, "is_new": True, "text": f"{name}: {text}"}
 
 
@@ -337,7 +342,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
     found = await compute(_fit_to_teach, catalogue, files, body, right)
     if found is None:  # the flow has it already
         return {"cost": None, "overrules": ""}
-    overlay = await compute(load_overlay, cast("Path", catalogue.settings.learned))
+    overlay = await compute(_learned_of(catalogue).load)
     others = [owner for owner in _owners(examples_of(overlay.version("live")), found) if owner != right[0]]
     live, settings = catalogue.live, catalogue.settings
     cases = [case for file in files.known.values() for case in await compute(_cases, file)]
@@ -379,9 +384,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
     Raises:
         ConfigError: Nothing is learned here, or there is nothing to take back.
     """
-    file = catalogue.settings.learned
-    if file is None:
-        raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
+    store = _learned_of(catalogue)
     learned: list[Mapping[str, Mapping[str, str]]] = []
 
     def undo(overlay: Overlay) -> Overlay:
@@ -396,7 +399,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
         learned[:] = [before, examples_of(made.version("live"))]
         return made
 
-    changed = await compute(changed_overlay, file, undo)
+    changed = await compute(store.change, undo)
     problems: list[str] = []
     told = await _made_live(catalogue, problems)
     try:
