@@ -12,6 +12,7 @@ DISKS ?= 50
 INDEX_ARGS ?=
 SERVING_ARGS ?=
 KILLS_ARGS ?= --trials 200
+REPLICA_KILLS_ARGS ?= --trials 40
 FUZZ_ARGS ?= --pairs 6000
 PANEL_ARGS ?=
 MUTANTS_ARGS ?=
@@ -72,6 +73,10 @@ soak: $(VENV)/.test.done ## Run the tests that kill processes or keep many busy,
 .PHONY: kills
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, and see that nothing is destroyed twice (KILLS_ARGS="--trials 1000")
 	@$(BIN)/python -m tests.kills $(KILLS_ARGS)
+
+.PHONY: kills-replicas
+kills-replicas: $(VENV)/.test.done ## Likewise, three replicas at once that claim calls in a real PostgreSQL (REPLICA_KILLS_ARGS="--trials 1 --kills 500")
+	@$(BIN)/python -m tests.kills --replicas 3 $(REPLICA_KILLS_ARGS)
 
 .PHONY: properties
 properties: $(VENV)/.test.done ## Search by examples sixteen times as deep as `make test` does

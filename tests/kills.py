@@ -3,6 +3,9 @@
 A trial is a dialogue of a few messages with tools that destroy. The process that takes a turn is a fork that kills
 itself with SIGKILL at a random call or return of any Python function, of any thread; the next process goes on with what
 was saved. In some trials two processes go on at once. What the tools did stands in a file of its own, written by them.
+
+With `--replicas` the processes are replicas that claim calls in a real PostgreSQL: up to so many take the same turn at
+once, and are killed each at a point of its own; in some trials the server ends all connections meanwhile.
 """
 
 import argparse
@@ -16,7 +19,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -26,6 +30,7 @@ from jazz_select import FlowRegistry
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.agent.turn import TurnResult
+from jazz_select.ports import ClaimStore
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.values import Message
 from tests.agents import make_agent
@@ -37,6 +42,10 @@ CLOSE: Final = '{"tool_call": {"tool": "close", "arguments": {"receipt": "R-5"}}
 KINDS: Final = ("steps", "steps, unasked", "a model", "a model, unasked")
 _LIVES: Final = 12
 _NEAR: Final = 0.5
+_AT_ONCE: Final = 0.25
+_DISTURBED: Final = 0.2
+_KILLED_LIVES: Final = 3
+"""Processes of later turns are left alone, so that a dialogue comes to its end."""
 
 
 @dataclass(slots=True)
@@ -45,6 +54,8 @@ class Place:
 
     folder: Path
     has_claims: bool = True
+    database: str = ""
+    """The address of the database that replicas claim calls in; empty for a file."""
 
     @property
     def saved(self) -> Conversation:
@@ -72,7 +83,22 @@ class Place:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def agent_in(place: Place, kind: str) -> Agent:
+@asynccontextmanager
+async def claims_in(place: Place) -> AsyncGenerator[ClaimStore | None]:
+    """The claims, as each process opens them."""
+    if not place.has_claims:
+        yield None
+    elif not place.database:
+        yield SqliteClaims(place.folder / "claims")
+    else:
+        from jazz_select.postgres.claims import PostgresClaims
+        from jazz_select.postgres.connection import Database
+
+        async with Database(place.database) as database:
+            yield PostgresClaims(database, str(place.folder))
+
+
+def agent_in(place: Place, kind: str, claims: ClaimStore | None) -> Agent:
     """The agent, as each process makes it."""
 
     def tool(name: str, gives: dict[str, Any], *, destructive: bool, **wanted: str) -> Tool:
@@ -97,7 +123,7 @@ def agent_in(place: Place, kind: str) -> Agent:
         selector_of(registry, FLOW),
         tools,
         model,
-        claims=SqliteClaims(place.folder / "claims") if place.has_claims else None,
+        claims=claims,
         approval="never" if kind.endswith("unasked") else "destructive",
     )
 
@@ -116,7 +142,8 @@ async def one_turn(place: Place, kind: str) -> TurnResult:
     """The next turn of the dialogue, whatever that is after what was saved."""
     saved = place.saved
     message = "both" if not saved.turns else "yes" if saved.pending else "and?"
-    return await agent_in(place, kind).turn(message, saved)
+    async with claims_in(place) as claims:
+        return await agent_in(place, kind, claims).turn(message, saved)
 
 
 class Fuse:
@@ -174,11 +201,11 @@ class Events:
         return chance.randint(1, self.count)
 
 
-def events_of(kind: str) -> list[Events]:
+def events_of(kind: str, database: str) -> list[Events]:
     """The events of each turn of the dialogue, where nobody is killed."""
     counts: list[Events] = []
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder))
+        place = Place(Path(folder), database=database)
         while not is_over(place) and len(counts) < _LIVES:
             reading, writing = os.pipe()
             child = os.fork()
@@ -213,21 +240,49 @@ class Tally:
     problems: list[str] = field(default_factory=list[str])
 
 
-def trial(
-    number: int, chance: random.Random, events: dict[str, list[Events]], tally: Tally, *, has_claims: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How processes claim their calls, and how many take a turn at once."""
+
+    has_claims: bool = True
+    database: str = ""
+    replicas: int = 2
+
+    def fuses(self, events: Events, chance: random.Random, life: int) -> list[int]:
+        """Where each process of a turn is killed; 0 is nowhere."""
+        first = [events.one(chance) if life < _KILLED_LIVES else 0]
+        if not self.database:
+            return first if chance.random() >= _AT_ONCE else [*first, 0]
+        others = [
+            events.one(chance) if life < _KILLED_LIVES and chance.random() < _NEAR else 0
+            for _ in range(self.replicas - 1)
+        ]
+        return [*first, *others]
+
+    def disturb(self, chance: random.Random) -> None:
+        """Have the server end all connections, in some turns."""
+        if not self.database or chance.random() >= _DISTURBED:
+            return
+        import psycopg
+
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+
+def trial(number: int, chance: random.Random, events: dict[str, list[Events]], tally: Tally, setting: Setting) -> None:
     """One dialogue, killed twice or so, and what is wrong with what is left of it."""
     kind = KINDS[number % len(KINDS)]
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder), has_claims)
+        place = Place(Path(folder), setting.has_claims, setting.database)
         for life in range(_LIVES):
             if is_over(place):
                 break
             turn = min(place.saved.turns, len(events[kind]) - 1)
-            at = [events[kind][turn].one(chance) if life < 3 else 0]
-            if chance.random() < 0.25:
-                at.append(0)
-            children = [live(place, kind, each) for each in at]
+            children = [live(place, kind, each) for each in setting.fuses(events[kind][turn], chance, life)]
+            setting.disturb(chance)
             codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
             tally.kills += codes.count(-signal.SIGKILL)
             if any(code not in {0, -signal.SIGKILL} for code in codes):
@@ -264,11 +319,28 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without-claims", action="store_true", help="to see that it goes wrong then")
+    parser.add_argument("--replicas", type=int, default=0, help="so many at once, with claims in PostgreSQL")
+    parser.add_argument("--kills", type=int, default=0, help="go on until there were so many")
     given = parser.parse_args()
+    if not given.replicas:
+        return run_trials(given, Setting(has_claims=not given.without_claims))
+    from tests.postgres_server import PostgresServer, why_not
+
+    if reason := why_not():
+        sys.stdout.write(f"No replicas are killed: {reason}\n")
+        return 0
+    with PostgresServer() as server:
+        return run_trials(given, Setting(not given.without_claims, server.new_database(), given.replicas))
+
+
+def run_trials(given: argparse.Namespace, setting: Setting) -> int:
+    """Run them in a setting."""
     chance, tally = random.Random(given.seed), Tally()
-    events = {kind: events_of(kind) for kind in KINDS}
-    for number in range(given.trials):
-        trial(number, chance, events, tally, has_claims=not given.without_claims)
+    events = {kind: events_of(kind, setting.database) for kind in KINDS}
+    number = 0
+    while number < given.trials or tally.kills < given.kills:
+        trial(number, chance, events, tally, setting)
+        number += 1
     told = (
         f"{tally.trials} dialogues, {tally.kills} kills: {tally.done} done, {tally.unknown} told that it is not known "
         f"whether a call was made, {len(tally.problems)} wrong"

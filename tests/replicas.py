@@ -158,7 +158,7 @@ class Cluster:
             *("--embedder", "static", "--port", "0", "--no-panel", "--mcp", "none", "--no-access-log", *options),
         ]
         variables = {
-            **os.environ,
+            **os.environ,  # noqa: TID251 - of a program that is started
             "JAZZ_DATABASE": self.database_url,
             "JAZZ_GRPC_PORT": str(self.qdrant.grpc_port),
             "JAZZ_AGENT_ID": "shop",

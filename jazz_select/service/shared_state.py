@@ -181,8 +181,10 @@ async def publishing(
         DatabaseError: The database cannot be used.
     """
     if settings.learned is not None or settings.evidence not in {None, EVIDENCE_IN_DATABASE}:
-        msg = f"with --database what was learned is kept there: leave --learned out, and write --evidence {EVIDENCE_IN_DATABASE}"
-        raise ConfigError(msg)
+        raise ConfigError(
+            "with --database what was learned is kept there, and so is the log: leave --learned out, "
+            f"and write --evidence {EVIDENCE_IN_DATABASE}"
+        )
     agent_id = settings.agent_id
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(open_shared_state(settings))

@@ -24,6 +24,7 @@ from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.service.shared_state import SharedState
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
@@ -152,6 +153,7 @@ async def service(
     parts: Sequence[AppPart] = (),
     more_keys: Mapping[str, str] | None = None,
     teachers: Sequence[str] = (),
+    shared: SharedState | None = None,
 ) -> AsyncGenerator[Service]:
     """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded.
 
@@ -166,6 +168,7 @@ async def service(
         names={digest: key for key, digest in digests.items()},
         teachers=[digests[key] for key in teachers],
     )
+    agents.shared = shared
     for each in catalogues:
         with pytest.raises(JazzSelectError) if each.agent_id in broken else nullcontext():
             await each.reload()
