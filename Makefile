@@ -167,11 +167,11 @@ serve-qdrant: ## Start one Qdrant server on 127.0.0.1:6333 (needs Docker, and JA
 
 .PHONY: serve-cluster
 serve-cluster: ## Start a cluster of three instead
-	$(COMPOSE) --profile cluster up --detach --wait
+	$(COMPOSE) --profile nodes up --detach --wait
 
 .PHONY: stop-qdrant
 stop-qdrant: ## Stop either; the data stays in its volumes
-	JAZZ_API_KEY="$${JAZZ_API_KEY:-not needed to stop}" $(COMPOSE) --profile single --profile cluster down
+	JAZZ_API_KEY="$${JAZZ_API_KEY:-not needed to stop}" $(COMPOSE) --profile single --profile nodes --profile cluster down
 
 .PHONY: live
 live: $(VENV)/.test.done ## Run the contracts against the server and the embedder of JAZZ_URL, JAZZ_API_KEY, JAZZ_GRPC_PORT and JAZZ_EMBEDDER; without a url against one on loopback

@@ -266,6 +266,8 @@ async def open_memory(settings: "Settings") -> "ProceduralMemory":
         grpc_port=settings.grpc_port,
         embedder=settings.embedder,
         language=settings.language,
+        shards=settings.index_shards,
+        replicas=settings.index_replicas,
     )
 
 

@@ -49,6 +49,10 @@ class Settings(BaseSettings):
     """The server's key."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
     """The server's gRPC port; 0 for REST only, None for the port after that of the url."""
+    index_shards: int | None = Field(default=None, ge=1)
+    """Shards of a new collection on the server; None for the server's default."""
+    index_replicas: int | None = Field(default=None, ge=1)
+    """Copies of each shard of a new collection, on as many nodes; None for the server's default."""
     embedder: str = "auto"
     """`auto` (the best installed), `minilm`, `static`, `cascade` (`static`, then `minilm` if it is not confident),
     `multilingual`, `fastembed:<model>` or `fastembed:<name>@<folder>`."""

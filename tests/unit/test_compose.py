@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-STORES = sorted(name for name in SERVICES if name != "app")
+STORES = sorted(name for name in SERVICES if name.startswith("qdrant"))
 CLUSTER = ["qdrant-1", "qdrant-2", "qdrant-3"]
+REPLICAS = ["replica-1", "replica-2", "replica-3"]
+WHOLE = sorted([*CLUSTER, *REPLICAS, "index", "postgres", "proxy"])
 
 each_service = pytest.mark.parametrize("name", STORES)
 
@@ -55,21 +57,50 @@ def has_compose() -> bool:
 
 
 @pytest.mark.skipif(not has_compose(), reason="no docker compose on this machine; the schema is checked all the same")
-@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("cluster", CLUSTER), ("app", ["app"])])
+@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("nodes", CLUSTER), ("cluster", WHOLE), ("app", ["app"])])
 def test_compose_itself_resolves_each_profile(profile: str, services: list[str]) -> None:
     command = ["docker", "compose", "--file", str(FILE), "--profile", profile, "config", "--services"]
-    environment = {**os.environ, "JAZZ_API_KEY": "k", "JAZZ_SERVE_KEY": "k"}  # noqa: TID251
+    environment = {**os.environ, "JAZZ_API_KEY": "k", "JAZZ_SERVE_KEY": "k", "JAZZ_DATABASE_PASSWORD": "k"}  # noqa: TID251
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == services
 
 
-def test_the_profiles_are_one_server_and_three_nodes() -> None:
+@pytest.mark.spec("021.4")
+def test_the_profiles_are_one_server_three_nodes_and_a_whole_cluster() -> None:
     by_profile = {
-        profile: sorted(n for n, s in SERVICES.items() if s["profiles"] == [profile])
-        for profile in ("single", "cluster")
+        profile: sorted(n for n, s in SERVICES.items() if profile in s["profiles"])
+        for profile in ("app", "single", "nodes", "cluster")
     }
-    assert by_profile == {"single": ["qdrant"], "cluster": CLUSTER}
-    assert sorted([*by_profile["single"], *by_profile["cluster"]]) == STORES
+    assert by_profile == {"app": ["app"], "single": ["qdrant"], "nodes": CLUSTER, "cluster": WHOLE}
+
+
+@pytest.mark.spec("021.4")
+@pytest.mark.parametrize("name", REPLICAS)
+def test_a_replica_owns_nothing_and_shows_no_secret(name: str) -> None:
+    replica = SERVICES[name]
+    options = replica["command"]
+    assert "--database=postgresql://jazz@postgres/jazz" in options
+    assert "--url=http://index:6333" in options
+    assert "environment" not in replica, "whoever may inspect a container reads its variables"
+    assert set(replica["secrets"]) == {"serve_key", "database_password", "qdrant_key"}
+    assert [each for each in replica["volumes"] if not each.endswith(":ro")] == []
+    assert replica["read_only"] is True
+    assert replica["depends_on"].keys() >= {"postgres", "index"}
+
+
+@pytest.mark.spec("021.4")
+def test_the_proxy_leads_to_every_replica_and_repeats_no_turn() -> None:
+    config = (ROOT / "examples" / "deploy" / "nginx.conf").read_text("utf-8")
+    for name in REPLICAS:
+        assert config.count(f"server {name}:8420") == 2
+    index = (ROOT / "examples" / "deploy" / "nginx-index.conf").read_text("utf-8")
+    for name in CLUSTER:
+        assert f"server {name}:6333" in index
+        assert f"server {name}:6334" in index
+    assert "non_idempotent" not in config.replace("#", "")
+    assert SERVICES["proxy"]["ports"] == ["127.0.0.1:8420:8420"]
+    assert SERVICES["postgres"].get("ports") is None, "the database is reached by replicas alone"
+    assert "POSTGRES_PASSWORD" not in SERVICES["postgres"]["environment"]
 
 
 @each_service
