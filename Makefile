@@ -17,6 +17,8 @@ FUZZ_ARGS ?= --pairs 6000
 PANEL_ARGS ?=
 MUTANTS_ARGS ?=
 BROWSER_ARGS ?=
+CLUSTER_ARGS ?=
+QDRANT_BIN ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -168,6 +170,10 @@ serve-qdrant: ## Start one Qdrant server on 127.0.0.1:6333 (needs Docker, and JA
 .PHONY: serve-cluster
 serve-cluster: ## Start a cluster of three instead
 	$(COMPOSE) --profile nodes up --detach --wait
+
+.PHONY: cluster
+cluster: $(VENV)/.test.done ## Run a whole cluster as processes: PostgreSQL of this machine, three replicas, a proxy; the index is QDRANT_BIN's, or a server on loopback
+	@QDRANT_BIN="$(QDRANT_BIN)" $(BIN)/python -m benchmarks.local_cluster $(CLUSTER_ARGS)
 
 .PHONY: stop-qdrant
 stop-qdrant: ## Stop either; the data stays in its volumes

@@ -16,6 +16,24 @@ limited() {
   if command -v timeout >/dev/null; then timeout "$@"; else "${@:2}"; fi
 }
 
+# Say whether PostgreSQL is here; where it is not, and this is root of a Debian, try to install it first.
+postgres_here() {
+  postgres_found && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update && apt-get install --yes --no-install-recommends postgresql; } >/dev/null 2>&1 || true
+    postgres_found && return
+  fi
+  echo "it cannot be had, so the tests that need it are skipped"
+}
+
+postgres_found() {
+  local found
+  for found in "$(command -v postgres)" /usr/lib/postgresql/*/bin/postgres; do
+    [ -x "$found" ] && "$found" --version && return
+  done
+  return 1
+}
+
 # Say what begins, and how many minutes are gone.
 step() {
   printf -- '--- %s (minute %d)\n' "$1" "$((SECONDS / 60))"

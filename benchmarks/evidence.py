@@ -47,8 +47,8 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import indexable
 from jazz_select.memory.fit.evidence import EvidenceModel, Observations, fit_evidence
 from jazz_select.outcomes.audit import Audit, chance_share, is_overdue, measure_promise
-from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.outcomes.entries import RecallAnswer
+from jazz_select.outcomes.evidence import ASK_AGAIN
 from jazz_select.ports import Embedder
 from jazz_select.stages import Move
 from jazz_select.values import RecallResult

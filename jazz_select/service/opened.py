@@ -180,7 +180,7 @@ async def _shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentS
         of_agent = f"agent {each.settings.agent_id!r}"
         if each.log is not None:
             raise ConfigError(f"{of_agent}: with --database its log is kept there: leave the file of a log out")
-        if each.settings.evidence not in {None, EVIDENCE_IN_DATABASE}:
+        if each.settings.evidence is not None and each.settings.evidence.name != EVIDENCE_IN_DATABASE.name:
             msg = f"{of_agent}: with --database its log is kept there: write --evidence {EVIDENCE_IN_DATABASE}"
             raise ConfigError(msg)
     shared = await stack.enter_async_context(open_shared_state(base))

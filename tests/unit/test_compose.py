@@ -57,7 +57,9 @@ def has_compose() -> bool:
 
 
 @pytest.mark.skipif(not has_compose(), reason="no docker compose on this machine; the schema is checked all the same")
-@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("nodes", CLUSTER), ("cluster", WHOLE), ("app", ["app"])])
+@pytest.mark.parametrize(
+    ("profile", "services"), [("single", ["qdrant"]), ("nodes", CLUSTER), ("cluster", WHOLE), ("app", ["app"])]
+)
 def test_compose_itself_resolves_each_profile(profile: str, services: list[str]) -> None:
     command = ["docker", "compose", "--file", str(FILE), "--profile", profile, "config", "--services"]
     environment = {**os.environ, "JAZZ_API_KEY": "k", "JAZZ_SERVE_KEY": "k", "JAZZ_DATABASE_PASSWORD": "k"}  # noqa: TID251
