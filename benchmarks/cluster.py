@@ -1,6 +1,6 @@
 """What replicas bring: selects and turns a second, p50 and p99 at 1, 2 and 3 replicas; and tenants by flows.
 
-`python -m benchmarks.cluster` starts a local cluster anew for each number of replicas, and asks it with so many clients.
+`python -m benchmarks.cluster` starts a local cluster anew for each number of replicas, and asks it.
 `--tenants` asks one process instead: what a sync, a recall and memory cost as tenants and flows grow.
 """
 
@@ -45,7 +45,7 @@ async def asked(roots: list[str], path: str, body: dict[str, Any], *, clients: i
                 began = perf_counter()
                 answer = await client.post(path, json=body)
                 took_ms.append((perf_counter() - began) * 1_000)
-                if answer.status_code != httpx.codes.OK:
+                if not answer.is_success:
                     failures.append(str(answer.status_code))
 
     began = perf_counter()

@@ -76,8 +76,8 @@ class House:
 
     async def enter(self, stack: AsyncExitStack, read: Callable[[], Sources], agent_id: str = "shop") -> Replica:
         """Likewise, until the stack is closed."""
-        address = {"url": self._qdrant.url, "grpc_port": self._qdrant.grpc_port}
-        opening = ProceduralMemory.open(**address, embedder=HashEmbedder())
+        qdrant = self._qdrant
+        opening = ProceduralMemory.open(url=qdrant.url, grpc_port=qdrant.grpc_port, embedder=HashEmbedder())
         memory = await stack.enter_async_context(await opening)
         shared = SharedState(await stack.enter_async_context(Database(self.url)))
         settings = Settings(agent_id=agent_id, top_k=3, on_empty="top1")
