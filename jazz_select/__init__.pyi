@@ -13,8 +13,9 @@ from jazz_select.flow.base import FlowRegistry as FlowRegistry
 from jazz_select.flow.composite import ConditionalFlow as ConditionalFlow
 from jazz_select.flow.composite import ParallelFlow as ParallelFlow
 from jazz_select.flow.composite import SequentialFlow as SequentialFlow
-from jazz_select.flow.field_checks import Input as Input
 from jazz_select.flow.flow_loading import load_flows as load_flows
+from jazz_select.flow.inputs import Input as Input
+from jazz_select.flow.inputs import ToolChoices as ToolChoices
 from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
 from jazz_select.routing.tools.context_inputs import FromContext as FromContext
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function

@@ -667,15 +667,27 @@ class HungError(JazzSelectError):
 
 
 class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by it
-    """A value from the user is wrong. The agent shows the message, asks for it again and keeps the rest.
+    """Values from the user are wrong. The agent shows the message, asks for them again and keeps the rest.
+
+    `WrongValue("email", "No account has this address.")` is about one argument. Several are asked for again together:
+    `WrongValue(["start", "end"], "The end is before the start.")`, or each with a message of its own,
+    `WrongValue({"start": "…", "end": "…"})`.
 
     Attributes:
-        name: The argument.
-        message: The message to the user, such as "No account has this address.".
+        name: The argument; of several the first.
+        message: The message to the user; of several all messages.
+        reasons: The message for each argument.
     """
 
-    def __init__(self, name: str, message: str) -> None:
-        self.name, self.message = str(name), str(message)
+    def __init__(self, name: "str | Sequence[str] | Mapping[str, str]", message: str = "") -> None:
+        if isinstance(name, str):
+            self.reasons = {name: str(message)}
+        elif isinstance(name, Mapping):
+            self.reasons = {str(each): str(text) for each, text in name.items()}
+        else:
+            self.reasons = {str(each): str(message) for each in name}
+        self.name = next(iter(self.reasons), "")
+        self.message = " ".join(dict.fromkeys(self.reasons.values()))
         super().__init__(self.message)
 
 

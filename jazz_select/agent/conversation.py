@@ -371,6 +371,36 @@ class Part:
     final: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """The choices of an input, as a tool listed them.
+
+    Attributes:
+        entries: Each value with its label for users.
+        is_whole: Whether these are all. Of a long list only the first are stored.
+        call: Fingerprint of the call that listed them.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    entries: tuple[tuple[Any, str], ...] = ()
+    is_whole: bool = True
+    call: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in order."""
+        return tuple(label for _, label in self.entries)
+
+
+def asked_now(flow: BaseFlow | None, asks: Sequence[str], wrong: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the inputs that one question asks for: all, or one at a time; those refused together at once."""
+    if flow is None or not flow.asks_one:
+        return tuple(asks)
+    refused = [name for name in asks if name in wrong]
+    return tuple(refused) if len(refused) > 1 else tuple(asks[:1])
+
+
 class OpenFlow(_Frozen):
     """A flow that was begun or is queued.
 
@@ -389,7 +419,9 @@ class OpenFlow(_Frozen):
         nth: Which of the wishes of that message for the same flow it is, from 0.
         pending: The call that a parked flow needs a yes for, or that the question of another wish for the same flow
             lists; asked again when the flow resumes.
-        choices: For an ambiguous input, the candidate values.
+        choices: For an ambiguous input, the candidate values; a single one is proposed, and none was rejected.
+        options: For an input whose choices a tool lists, these.
+        caller: Name of the flow that called it; empty if it was wished for.
         logged: Id of its selection in the log of outcomes, if there is one.
         wrong: For a refused input, the reason in words for the user.
         refusal: Why it cannot be done with its answers, as a check tells the user (`CannotDo`); it ends when it runs.
@@ -411,6 +443,8 @@ class OpenFlow(_Frozen):
     nth: int = Field(default=0, ge=0)
     pending: PendingCall | None = None
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
+    options: Mapping[str, InputOptions] = Field(default_factory=dict[str, InputOptions])
+    caller: str = ""
     logged: str = ""
     wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
     refusal: str = ""

@@ -138,6 +138,13 @@ class AgentApproval:
         """Return the verdict on a call before the user is asked."""
         return await verdict_of(self._hook, call, self._policy)
 
+    async def verdict_on_look_up(self, call: ToolCall) -> Verdict:
+        """Return the verdict on a call that only reads, for a question: whom the hook wants asked is not asked then."""
+        if self._hook is None:
+            return Allow()
+        verdict = await self.verdict(call)
+        return Deny("the user would have to be asked first") if isinstance(verdict, Ask) else verdict
+
 
 _LONGEST_CLOSING: Final = 2_000
 """Most characters of what a model tells once the calls of a question are made."""
@@ -180,6 +187,10 @@ class TurnApproval:
         self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
         self.found: dict[str, Mapping[str, Any]] = {}
         self.named: dict[str, Sequence[str]] = {}
+
+    async def verdict_on_look_up(self, call: ToolCall) -> Verdict:
+        """Return the verdict on a call that only reads, for a question to the user."""
+        return await self._approval.verdict_on_look_up(call)
 
     @property
     def taken(self) -> list[PendingCall]:

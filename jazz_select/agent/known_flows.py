@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, asked_now
 from jazz_select.agent.reading.grounding import Wanted, refined, wanted_of
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
@@ -102,8 +102,14 @@ class KnownFlows:
         declared = flow.all_inputs() if flow is not None else {}
         asks = [name for name in open_flow.asks if name not in open_flow.answers]
         found = wanted_of([*tools, *self.tools.values()], asks)
-        wanted = {name: refined(found.get(name), declared.get(name)) for name in asks if name in {*found, *declared}}
-        return dict([*wanted.items()][:1]) if flow is not None and flow.asks_one else wanted
+        options = open_flow.options
+        wanted = {
+            name: refined(found.get(name), declared.get(name), options.get(name))
+            for name in asks
+            if name in {*found, *declared}
+        }
+        now = asked_now(flow, [*wanted], open_flow.wrong)
+        return {name: each for name, each in wanted.items() if name in now}
 
     def inputs(
         self,

@@ -40,7 +40,7 @@ def asked_again(state: TurnState) -> TurnState:
         known = pending.arguments
         stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
         stale = stale or any(name in known and name not in waiting.answers for name in waiting.asks)
-        pending = None if waiting.choices or waiting.anew or stale else pending
+        pending = None if any(waiting.choices.values()) or waiting.anew or stale else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"

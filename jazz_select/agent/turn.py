@@ -17,6 +17,7 @@ from jazz_select.agent.conversation import (
     MOST_MESSAGES,
     Conversation,
     FlowStatus,
+    InputOptions,
     OpenFlow,
     Part,
     PendingCall,
@@ -56,7 +57,8 @@ class FlowRun(Part):
         records: The steps of its own chain in this turn.
         facts: All values known afterwards: those known before and those that its tools returned.
         asks: Inputs that it waits for.
-        choices: For an ambiguous input, the candidate values.
+        choices: For an ambiguous input, the candidate values; a single one is proposed.
+        options: For an input whose choices a tool lists, these.
         wrong: For an input that was refused, the tool's reason.
         refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
         unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
@@ -76,6 +78,7 @@ class FlowRun(Part):
     parts: tuple["FlowRun", ...] = ()
     asks: tuple[str, ...] = ()
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    options: Mapping[str, InputOptions] = field(default_factory=dict[str, InputOptions])
     wrong: Mapping[str, str] = field(default_factory=dict[str, str])
     refusal: str = ""
     unfound: tuple[str, ...] = ()
@@ -130,7 +133,8 @@ class TurnResult(TurnOutcome):
             a tool (`CannotDo`); `handed_over` to a person, with the reason in `reason` and the findings in
             `conversation`.
         text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
-            `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
+            `reply`, a schema or a model. Where the caller goes on (`open`), it says what the message is about, or that
+            nothing fits and what can be done; replace it by your own.
         conversation: Input of the next turn.
         value: The answer in the requested schema; None if none was requested or it could not be given.
         runs: The flows that ran, in order.

@@ -27,7 +27,16 @@ from weakref import ref
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError, ToolError, UnconnectedToolsError, raise_all
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
-from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, bar_faults, check_spelling, field_faults
+from jazz_select.flow.field_checks import (
+    FIELDS,
+    OPERATIONAL,
+    Subject,
+    bar_faults,
+    check_spelling,
+    dependency_fault,
+    field_faults,
+)
+from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import beginning, did_you_mean, nfc, titled, unknown_field
 from jazz_select.threads import set_in
@@ -87,6 +96,10 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         wrong = [each.field for each in faults]
         least = self.min_examples if flow.examples_wanted else 0
         faults += bar_faults(subject, fields, composite=flow.composite, min_examples=least, wrong=wrong)
+        depends = not faults and any(each.needs for each in flow.inputs)
+        if depends and not flow.calls:  # what it calls may not be registered yet: `check_calls` looks then
+            fault = dependency_fault(subject, flow.inputs, steps_named(flow))
+            faults += [] if fault is None else [fault]
         raise_all(faults)
         with self._lock:
             earlier = self._flows.get(flow.id)
@@ -316,6 +329,7 @@ class FlowFields(TypedDict, total=False):
     ask: Literal["one", "together"] | None
     calls: Sequence[str] | None
     handover: bool | None
+    only_called: bool | None
 
 
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
@@ -391,6 +405,8 @@ class BaseFlow:
     """Names of flows to run before it, once a conversation, such as a login."""
     handover: bool = False
     """Whether it hands over to a person: a turn that completes it ends as `handed_over`."""
+    only_called: bool = False
+    """Whether it runs only when another flow `calls` it or has it as a part: it is not indexed, recalled or offered."""
     max_error: float | None = None
     """The allowed share of wrong answers with this flow from the stages before the chat model. Overrides the
     selector's: see `FlowSelector`."""
@@ -516,11 +532,12 @@ class BaseFlow:
     def all_inputs(self) -> dict[str, Input]:
         """Return the inputs that it and its parts declare, by name; the first declaration of a name wins."""
         found: dict[str, Input] = {}
-        for each in (*self.inputs, *(each for part in self._parts_there() for each in part.all_inputs().values())):
+        for each in (*self.inputs, *(each for part in self.parts_there() for each in part.all_inputs().values())):
             found.setdefault(each.name, each)
         return found
 
-    def _parts_there(self) -> tuple["BaseFlow", ...]:
+    def parts_there(self) -> tuple["BaseFlow", ...]:
+        """Return the parts; none if one of them cannot be found."""
         try:
             return self.subflows
         except FlowValidationError:
@@ -762,8 +779,45 @@ def _wrong(flow: BaseFlow, field: str, problem: str) -> FlowValidationError:
     return FlowValidationError(flow.label, field, problem, place=flow.place)
 
 
+def steps_named(flow: BaseFlow) -> tuple[str, ...]:
+    """Return the tools that its chain may call, in order; none if the chain cannot run."""
+    try:
+        chain = chain_of(flow)
+    except FlowValidationError:
+        return ()
+    found: list[str] = []
+    for step in chain:
+        if isinstance(step, GuidedDecisionPoint):
+            found += [*step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+        elif isinstance(step, str):
+            found.append(step)
+    return tuple(dict.fromkeys(found))
+
+
+def called_by(flow: BaseFlow) -> list[BaseFlow]:
+    """Return the flows that a flow calls, with those that these call; unknown ones are left out."""
+    found: list[BaseFlow] = []
+    left = [flow]
+    while left:
+        for name in left.pop().calls:
+            try:
+                called = flow.resolve(name)
+            except FlowValidationError:
+                continue
+            if called not in found:
+                found.append(called)
+                left.append(called)
+    return found
+
+
 def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
-    """Refuse a flow whose `calls` name an unknown flow or form a cycle."""
+    """Refuse a flow whose `calls` name an unknown flow or form a cycle, and what depends on more than they give.
+
+    A flow that is only called is no branch either: branches are selected.
+
+    Raises:
+        FlowValidationError: Something of that is so.
+    """
     if flow.name in path:
         circle = " → ".join((*path[path.index(flow.name) :], flow.name))
         problem = f"{circle} is a circle; take one of the calls out"
@@ -775,6 +829,24 @@ def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
             problem = f"the flow {name!r} is not in the same registry; define or load it first, or correct the name"
             raise _wrong(flow, "calls", problem) from None
         check_calls(called, (*path, flow.name))
+    if not path and flow.calls:
+        called = called_by(flow)
+        inputs = [*flow.inputs, *(each for other in called for each in other.all_inputs().values())]
+        tools = [*steps_named(flow), *(name for other in called for name in steps_named(other))]
+        fault = dependency_fault(Subject(name=flow.label, place=flow.place), inputs, tools)
+        if fault is not None:
+            raise fault
+    for number, (when, part) in enumerate(flow.links()):
+        if when and _is_only_called(flow, part):
+            problem = "runs only when it is called, and a branch is selected; take out its `only_called`"
+            raise _wrong(flow, f"branches[{number}]", f"{flow.resolve(part).name} {problem}")
+
+
+def _is_only_called(flow: BaseFlow, part: FlowPart) -> bool:
+    try:
+        return flow.resolve(part).only_called
+    except FlowValidationError:
+        return False  # the part has left the registry
 
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:

@@ -1,23 +1,36 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import yaml
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
-from jazz_select.data_files import documents_of
-from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError, raise_all
+from jazz_select.data_files import documents_of, place_of
+from jazz_select.errors import (
+    ConfigError,
+    DataFileError,
+    FlowError,
+    FlowLoadError,
+    FlowValidationError,
+    JazzSelectError,
+    raise_all,
+)
 from jazz_select.flow.base import BaseFlow, Flow, chain_of, current_scope
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
-from jazz_select.flow.field_checks import Input, Subject, bar_faults, check_text, fault_in_reply, field_faults
+from jazz_select.flow.field_checks import Subject, bar_faults, check_text, fault_in_reply, field_faults
+from jazz_select.flow.inputs import Input, ToolChoices
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning, describe_value, near
 
 _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
+_STEPS: Final = re.compile(r"[^.\[\]]+")
+_ENTRY: Final = re.compile(r"(?P<file>.+) \(flow (?P<entry>\d+)\)", re.DOTALL)
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 
@@ -33,16 +46,37 @@ class BranchData(_Strict):
     flow: str
 
 
+class ToolChoicesData(_Strict):
+    """`{tool: list_rooms, value: id, label: name}`; the fields of `ToolChoices`."""
+
+    tool: str
+    value: str = ""
+    label: str = ""
+    arguments: dict[str, str] = {}
+
+
+_LISTED, _BY_TOOL = "listed", "by tool"
+
+
+def _kind_of_choices(given: object) -> str:
+    return _BY_TOOL if isinstance(given, dict | ToolChoicesData) else _LISTED
+
+
 class InputData(_Strict):
     """An input; the fields of `Input`, with the name of a tool for `check`."""
 
     name: str
     question: str = ""
-    choices: list[str | int | float] = []
+    choices: Annotated[
+        Annotated[list[str | int | float], Tag(_LISTED)] | Annotated[ToolChoicesData, Tag(_BY_TOOL)],
+        Discriminator(_kind_of_choices),
+    ] = []
     example: str = ""
     check: str | None = None
     problem: str = ""
     required: bool = True
+    when: dict[str, Any] = {}
+    propose: Any = None
 
 
 class FlowData(_Strict):
@@ -72,6 +106,7 @@ class FlowData(_Strict):
     ask: Literal["one", "together"] = "one"
     calls: list[str] = []
     handover: bool = False
+    only_called: bool = False
 
 
 def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
@@ -87,7 +122,63 @@ def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
         try:
             yield _read(file, number, entry)
         except FlowError as error:
-            yield error
+            yield _with_lines(error)
+
+
+def entry_nodes(file: str) -> list[yaml.Node]:
+    """Return the YAML nodes of the flows of a data file, in order; none if it cannot be read."""
+    try:
+        documents = documents_of(Path(file), suffix=".yaml")  # the JSON of flows is valid YAML
+    except DataFileError:
+        return []
+    found: list[yaml.Node] = []
+    for content, root in documents:
+        if content is None:
+            continue
+        node: Any = root
+        if isinstance(content, dict) and "flows" in content and "name" not in content:
+            node = next(value for key, value in cast("Any", root).value if key.value == "flows")
+        found.extend(node.value if isinstance(node, yaml.SequenceNode) else [node])
+    return found
+
+
+def place_of_input(flow: BaseFlow, field: str) -> str:
+    """Return where a field of an input stands, such as `inputs[1].when`: with its line, if a data file holds it."""
+    origin = flow.origin
+    return _place_with_line(origin.file, origin.entry, field) if origin.entry else flow.place
+
+
+def _place_with_line(file: str, entry: int, field: str) -> str:
+    nodes = entry_nodes(file)
+    path = [int(step) if step.isdigit() else step for step in _STEPS.findall(field)]
+    if not 0 < entry <= len(nodes):
+        return _place(Path(file), entry)
+    return f"{place_of(short_path(file), nodes[entry - 1], path)} (flow {entry})"
+
+
+def _with_lines(error: FlowError) -> FlowError:
+    """Return an error with the lines of the inputs that it and those beside it are about."""
+    if not isinstance(error, FlowValidationError) or not any(map(_is_of_input, (error, *error.others))):
+        return error
+    faults: list[JazzSelectError] = []
+    for each in (error, *error.others):
+        found = _ENTRY.fullmatch(each.place) if isinstance(each, FlowValidationError) and _is_of_input(each) else None
+        if found is None or not isinstance(each, FlowValidationError):
+            faults.append(each)
+            continue
+        place = _place_with_line(found["file"], int(found["entry"]), each.field)
+        placed = FlowValidationError(each.flow, each.field, each.problem, place=place)
+        placed.__cause__ = each.__cause__
+        faults.append(placed)
+    try:
+        raise_all(faults)
+    except FlowError as raised:
+        return raised
+    return error  # pragma: no cover - there is at least one fault
+
+
+def _is_of_input(error: BaseException) -> bool:
+    return isinstance(error, FlowValidationError) and error.field.startswith("inputs[")
 
 
 def _read(file: Path, number: int, entry: object) -> BaseFlow:
@@ -101,9 +192,7 @@ def _read(file: Path, number: int, entry: object) -> BaseFlow:
         raise_all([*faults, *_faults_of_the_rest(data, inputs, subject, [*misspelt, *(each.field for each in faults)])])
     with read_from(file, number):
         flow = _build(data, inputs, subject)
-    if data.chain:
-        flow.chain = tuple(data.chain)
-        _ = chain_of(flow)  # raises if it cannot run
+    _ = chain_of(flow)  # raises if it cannot run
     raise_all(_faults_of_texts(data, subject))
     if data.reply:
         flow.reply = data.reply
@@ -119,12 +208,19 @@ def _inputs(entries: Sequence[object], subject: Subject, faults: list[FlowValida
         except ValidationError:
             continue  # it is among the faults
         try:
-            made.append(Input(**each.model_dump()))
+            made.append(_input_of(each))
         except ConfigError as error:
             fault = subject.error(f"inputs[{number}]", str(error))
             fault.__cause__ = error
             faults.append(fault)
     return made
+
+
+def _input_of(given: InputData) -> Input:
+    fields = given.model_dump()
+    if isinstance(given.choices, ToolChoicesData):
+        fields["choices"] = ToolChoices(**given.choices.model_dump())
+    return Input(**fields)
 
 
 def _faults_of_texts(data: FlowData, subject: Subject) -> list[FlowValidationError]:
@@ -152,7 +248,7 @@ def _faults_of_the_rest(
 
 
 def _build(data: FlowData, inputs: list[Input], subject: Subject) -> BaseFlow:
-    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply", "inputs"})
+    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "reply", "inputs"})
     common["priority"] = (data.priority[0], data.priority[1])
     common["inputs"] = inputs
     if data.type == "conditional":
@@ -254,7 +350,8 @@ def _place(file: Path, number: int) -> str:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
+    steps = (step for step in loc if step not in {_LISTED, _BY_TOOL})
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return beginning(path.removeprefix("."), _LONGEST_FIELD) or ("''" if loc else "name")
 
 
@@ -264,6 +361,8 @@ def _problem(error: ErrorDetails) -> str:
             return f"has to be a list of two whole numbers such as [1, 0], not {describe_value(error['input'])}"
         case _:
             of, data = _KINDS.get(error["loc"][0] if len(error["loc"]) > 1 else "", ("flow", FlowData))
+            if _BY_TOOL in error["loc"]:
+                of, data = "list of choices by a tool", ToolChoicesData
             return problem_in(error, tuple(data.model_fields), of=of)
 
 

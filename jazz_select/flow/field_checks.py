@@ -6,79 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from string import Formatter
-from typing import Annotated, Any, Final, TypeAlias, cast
+from typing import cast
 from unicodedata import category
 
-from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import ConfigError, FlowValidationError, raise_all
+from jazz_select.errors import FlowValidationError, raise_all
+from jazz_select.flow.inputs import Input, dependency_problem
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near, template_fields
+from jazz_select.text import beginning, describe_value, did_you_mean, near, template_fields
 from jazz_select.values import is_number
-
-_MOST_CHOICES: Final = 100
-_Text: TypeAlias = Annotated[str, Constraint("a text of at most 1,000 characters", max_length=1_000)]
-
-
-@checked
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One input of a flow, by the name of the tool argument.
-
-    Attributes:
-        name: The argument. If no tool takes it, the flow's `reply` and a model that continues the flow still get it.
-        question: The question to the user, such as "What is the email address of your account?".
-        choices: The allowed values, shown with the question.
-        example: An allowed value, shown with the question.
-        check: Called as soon as a value is given: a function of the value, `async` or not, or the name of a connected
-            read-only tool that takes just the value. True or None accepts the value. False refuses it with `problem`; a
-            returned text or a raised `WrongValue` refuses it in its own words.
-        problem: The message for a value refused without one; `{value}` stands for the value.
-        required: Whether to ask even if the tool could do without it; in a flow without a chain, before a model
-            continues.
-    """
-
-    name: _Text
-    question: _Text = ""
-    choices: Sequence[Any] = ()
-    example: _Text = ""
-    check: "Callable[[Any], object] | str | None" = None
-    problem: _Text = ""
-    required: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise ConfigError("an input needs the name of the argument that it is for")
-        listed = cast("object", self.choices)
-        values = cast("Sequence[object]", listed)
-        if not isinstance(listed, list | tuple) or len(values) > _MOST_CHOICES:
-            raise ConfigError(f"choices of the input {self.name!r:.80} are a list of at most {_MOST_CHOICES} values")
-        if not all(isinstance(each, str | int | float) for each in values):
-            raise ConfigError(f"choices of the input {self.name!r:.80} are texts and numbers")
-        if self.check is not None and not isinstance(self.check, str) and not callable(self.check):
-            raise ConfigError(f"check of the input {self.name!r:.80} is a function of the value, or the name of a tool")
-        if values and self.example and self.example not in map(str, values):
-            raise ConfigError(f"example of the input {self.name!r:.80} is one of its choices, not {self.example!r:.80}")
-        try:
-            list(Formatter().parse(self.problem))
-        except ValueError as error:
-            raise ConfigError(
-                f"problem of the input {self.name!r:.80}: {error}; write {{{{ and }}}} for braces of its own"
-            ) from error
-        try:
-            named = {*template_fields(self.problem)} - {"value"}
-        except ValueError as error:
-            raise ConfigError(f"problem of the input {self.name!r:.80} {error}") from error
-        if named:
-            raise ConfigError(
-                f"problem of the input {self.name!r:.80} knows {{value}}, and no {sorted(map(str, named))}"
-            )
-        object.__setattr__(self, "choices", tuple(values))
-
-    @property
-    def words(self) -> str:
-        """The name in words."""
-        return in_words(self.name)
-
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools", "calls")
 _PRIORITY = 2
@@ -122,10 +57,13 @@ def field_faults(subject: Subject, fields: Mapping[str, object]) -> list[FlowVal
     check(_check_priority, fields["priority"])
     for field in ("title", "owner"):
         check(_check_line, field, fields[field])
-    for field in ("manual", "handover"):
+    for field in ("manual", "handover", "only_called"):
         check(_check_flag, field, fields[field])
     check(_check_ask, fields["ask"])
     check(_check_inputs, fields["inputs"])
+    if fields["only_called"] is True and fields["handover"] is True:
+        problem = "cannot be set beside handover: no flow calls the one that hands over"
+        faults.append(subject.error("only_called", problem))
     check(_check_share, fields["max_error"])
     if not {"tools", "optional_tools"} & {top_field(each.field) for each in faults}:
         check(_check_optional, fields["optional_tools"], fields["tools"])
@@ -181,16 +119,32 @@ def _check_inputs(subject: Subject, value: object) -> None:
         raise subject.error("inputs", f"has {repeated!r} twice; one input says all of one argument")
 
 
+def dependency_fault(subject: Subject, inputs: Sequence[Input], tools: Collection[str]) -> FlowValidationError | None:
+    """Return the error of an input that depends on what is not there, or on itself; None if there is none.
+
+    Args:
+        subject: The flow.
+        inputs: Its inputs, and behind them those of the flows that it calls.
+        tools: The steps of its chain and of the flows that it calls.
+    """
+    found = dependency_problem(inputs, tools)
+    if found is None:
+        return None
+    place, field, problem = found
+    return subject.error(f"inputs[{place}].{field}", problem)
+
+
 def bar_faults(
     subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int, wrong: Collection[str] = ()
 ) -> list[FlowValidationError]:
     """Return an error for each field with too little content for the flow to be found and chosen.
 
-    `wrong` are fields, or parts of some, that `field_faults` has named: nothing more is said of them.
+    `wrong` are fields, or parts of some, that `field_faults` has named: nothing more is said of them. A flow that is
+    only called is never looked for, and needs none of it.
     """
     known = {top_field(each) for each in wrong}
     faults: list[FlowValidationError] = []
-    if not min_examples:
+    if not min_examples or fields["only_called"] is True:
         return faults
     required = ("description",) if composite else ("description", "condition")
     empty = [field for field in required if field not in known and not cast("str", fields[field]).strip()]
@@ -279,7 +233,10 @@ def fault_in_reply(reply: str) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """The content of a flow."""
-OPERATIONAL = ("title", "owner", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
+OPERATIONAL = (
+    *("title", "owner", "optional_tools", "manual", "max_error"),
+    *("inputs", "ask", "calls", "handover", "only_called"),
+)
 """Fields for whoever runs the flow and for users. Like `_RUNNING` they are not embedded and not in the checksum: a new
 title would otherwise re-embed every flow, though neither recall nor prompts change."""
 _RUNNING = ("chain", "reply")

@@ -16,8 +16,8 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent.reading.value_checks import check_inputs
 from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, FlowValidationError
-from jazz_select.flow.field_checks import Input
 from jazz_select.flow.flow_loading import load_flows
+from jazz_select.flow.inputs import Input
 from jazz_select.json_values import error_data
 from jazz_select.routing import FlowExecutor, Tool, resolve
 from jazz_select.selector.policy import Policy

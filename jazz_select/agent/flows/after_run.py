@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jazz_select.agent.answer import left_open
 from jazz_select.agent.chain.transcript import Chain, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.flow_runner import progress_of
+from jazz_select.agent.flows.input_options import stored_options
 from jazz_select.agent.flows.open_flows import OpenFlowReply
 from jazz_select.agent.gate import DestructionGate, TurnApproval
 from jazz_select.agent.known_flows import KnownFlows
@@ -25,12 +26,14 @@ class FlowOutcome(NamedTuple):
         replies: The replies of models at work on it and its parts, in order of completion.
         made: Its calls.
         is_cut: Whether the time of the turn was over when it stopped.
+        notes: What could not be looked up for a question, and why.
     """
 
     run: FlowRun
     replies: tuple[OpenFlowReply, ...] = ()
     made: tuple[Ran, ...] = ()
     is_cut: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def wishes(self) -> list[str]:
@@ -80,7 +83,7 @@ def after_run(
         chain=replies[-1].chain if replies else state.chain,
         incomplete=state.incomplete or any(each.chain.incomplete for each in replies),
         calls=(*state.calls, *outcome.made),
-        notes=with_dropped(state.notes, [each.chain for each in replies]),
+        notes=with_dropped((*state.notes, *outcome.notes), [each.chain for each in replies]),
         error=next((each.error for each in reversed(replies) if each.error), state.error),
     )
 
@@ -89,13 +92,16 @@ def _progress_after(top: OpenFlow, run: FlowRun, approval: TurnApproval) -> Open
     """Return a flow with the progress of its run."""
     answers = {name: value for name, value in top.answers.items() if name not in run.wrong}
     choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
+    rejected: dict[str, tuple[Any, ...]] = {name: () for name, each in top.choices.items() if not each}
+    options = {**top.options, **stored_options(run.options)} if run.options else top.options
     progress = top.model_copy(
         update={
             "asks": run.asks,
             "answers": answers,
             "wrong": {**top.wrong, **run.wrong},
             "changed": run.changed,
-            "choices": choices,
+            "choices": {**rejected, **choices},
+            "options": options,
         }
     )
     if progress.pending is not None and any(map(progress.pending.is_same, approval.taken)):

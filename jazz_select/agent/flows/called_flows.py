@@ -27,7 +27,9 @@ def with_flow_to_call(state: TurnState, caller: BaseFlow, flows: KnownFlows) -> 
     own = next((each for each in state.agenda.flows if each.name == name), None)
     takes = flows.inputs(name, state.request.context, called=state.called)
     given = {each: value for each, value in top.answers.items() if each in takes}
-    own = own or OpenFlow(name=name, status="queued", request=top.request, turn=top.turn, answers=given)
+    own = own or OpenFlow(
+        name=name, status="queued", request=top.request, turn=top.turn, answers=given, caller=top.name
+    )
     rest = tuple(each for each in state.agenda.flows if each.name != name)
     return replace(state.agenda, flows=(*rest, own))
 

@@ -12,7 +12,8 @@ from dataclasses import fields as fields_of
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.agent.conversation import ONE_OF, Part, Ran, kept_result, part_paths
+from jazz_select.agent.conversation import ONE_OF, Part, Ran, asked_now, kept_result, part_paths
+from jazz_select.agent.flows.input_options import OptionLister, option_named
 from jazz_select.agent.known_flows import whole
 from jazz_select.agent.turn import FlowRun
 from jazz_select.errors import (
@@ -23,12 +24,14 @@ from jazz_select.errors import (
     ModelError,
     WrongValue,
 )
-from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
+from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of, steps_named
 from jazz_select.flow.composite import ConditionalFlow
+from jazz_select.flow.inputs import Input, InputState
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
+from jazz_select.routing.flow_inputs import in_type_of, parameters_of
 from jazz_select.routing.records import RunResult, StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
@@ -36,7 +39,7 @@ from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.context_inputs import bind_context, declared_inputs, without_filled
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import beginning, describe_error, in_one_line
+from jazz_select.text import beginning, describe_error, in_one_line, written
 from jazz_select.texts import say
 from jazz_select.threads import is_cancelled, spent_budget
 from jazz_select.words import folded_name
@@ -165,6 +168,8 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
         lost=lost,
         asks=tuple(dict.fromkeys(ask for part in parts for ask in part.asks)),
         wrong={name: text for part in parts for name, text in part.wrong.items()},
+        choices={name: values for part in parts for name, values in part.choices.items()},
+        options={name: each for part in parts for name, each in part.options.items()},
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
         refusal=next((part.refusal for part in parts if part.refusal), ""),
@@ -179,6 +184,8 @@ class FlowRunner:
     `approve` receives the path of a part and the effectful calls that follow; `returned` receives what a call with this
     id returned. `made` receives each call that a chain has made. Values in `fixed`, the caller's context, are never
     replaced by what tools return. With `every` a model runs the flow, since its chain is for one object.
+    `options` lists the choices that tools give; values of inputs in `rejected` were proposed in vain. Inputs may depend
+    on results of `called`, the tools of flows that this one calls.
     """
 
     executor: FlowExecutor
@@ -192,6 +199,9 @@ class FlowRunner:
     made: Callable[[Ran], None]
     deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
     every: bool = False
+    options: OptionLister
+    rejected: Collection[str] = ()
+    called: Collection[str] = ()
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -215,12 +225,15 @@ class FlowRunner:
 
     async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
         chain, is_whole = chain_of(flow), self._is_whole(flow, begun.path)
+        is_for_every = self.every and begun.path == "0" and self.go_on is not None and not flow.composite
+        if not flow.manual and not is_for_every and not chain:
+            begun = await self._asking(flow, begun, ())
         if flow.manual:
             run = replace(begun, status="open", problem=_MANUAL)
-        elif self.every and begun.path == "0" and self.go_on is not None and not flow.composite:
+        elif is_for_every:
             run = replace(begun, status="open", problem=_EVERY)
-        elif not chain and (lacking := self._asking(flow, begun, ())).status == "waiting":
-            run = lacking
+        elif begun.status != "done":
+            run = begun
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, begun.done):
@@ -265,10 +278,11 @@ class FlowRunner:
         begun = replace(begun, left=tuple(names))
         if problem := self._lacks_context(chain):
             return replace(begun, status="failed", problem=problem)
-        begun = self._asking(flow, begun, chain)
+        begun = await self._asking(flow, begun, chain)
         if begun.status != "done":
             return begun
         size, later = self._until_effect(chain, begun.facts)
+        size = min(size, self._until_input(flow, begun, chain))
         ran = await self._executed(flow, begun, chain[:size], later)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
@@ -361,8 +375,10 @@ class FlowRunner:
             return refused_run(run, last.cause, f"{last.tool}: {last.error}")
         if self._is_model_down(last.cause):
             return put_off(run, last.error)
-        if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run, last.tool):
-            return self._asked_again(run, last.cause, last.error, good)
+        if isinstance(last.cause, WrongValue):
+            wrong = {name: why for name, why in last.cause.reasons.items() if self._may_give(name, run, last.tool)}
+            if wrong:
+                return self._asked_again(run, wrong, last.error, good)
         if last.missing:
             return self._lacking(run, last, good)
         if last.fault == "asked":
@@ -394,11 +410,13 @@ class FlowRunner:
         alike |= declared_inputs([self.executor.tools[tool]])
         return folded_name(name) not in alike
 
-    def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
-        """Ask again for a value that a tool refused. The chain restarts if it has only read so far."""
-        facts = {name: value for name, value in run.facts.items() if name != wrong.name}
-        why = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
-        run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=why, problem=problem, facts=facts)
+    def _asked_again(
+        self, run: FlowRun, wrong: Mapping[str, str], problem: str, good: tuple[StepRecord, ...]
+    ) -> FlowRun:
+        """Ask again for values that a tool refused. The chain restarts if it has only read so far."""
+        facts = {name: value for name, value in run.facts.items() if name not in wrong}
+        why = {name: beginning(in_one_line(text), _LONGEST_GIVEN) for name, text in wrong.items()}
+        run = replace(run, status="waiting", records=good, asks=(*why,), wrong=why, problem=problem, facts=facts)
         called = {each.tool for each in run.ran if not each.failed}
         if any(not self.executor.tools[name].reads for name in called if name in self.executor.tools):
             return run
@@ -438,15 +456,139 @@ class FlowRunner:
         tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
         return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
 
-    def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
-        """Wait if a required input is missing that no tool of the chain returns.
+    async def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """Wait if a required input is missing that no tool of the chain returns, or if a value is none of the choices.
 
-        Inputs are asked for before anything runs, because half a chain may be worse than none.
+        Inputs are asked for before anything runs, because half a chain may be worse than none. Only those that depend
+        on a tool's result are asked for once that tool has run.
         """
+        unwanted = self._state_of(flow, begun, chain).unwanted() if flow.inputs else None
+        if unwanted:
+            kept = {name: value for name, value in begun.facts.items() if name not in unwanted or name in self.fixed}
+            begun = replace(begun, facts=kept)
+        try:
+            begun = await self._chosen_of_options(flow, begun, chain)
+            asks = self._missing(flow, begun, chain)
+            names = tuple(dict.fromkeys((*begun.wrong, *asks)))
+            if not names:
+                return begun
+            wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
+            why = "; ".join((*begun.wrong.values(), *filter(None, (wanting,))))
+            return await self._asked(flow, replace(begun, status="waiting", asks=names, problem=why), chain)
+        except CannotDo as refusal:
+            return refused_run(begun, refusal, f"the choices of an input: cannot be done: {refusal.message}")
+        except WrongValue as error:
+            wrong = {name: why for name, why in error.reasons.items() if name in self._given(flow, begun)}
+            if not wrong:
+                return refused_run(begun, CannotDo(error.message), f"the choices of an input: {error.message}")
+            return self._asked_again(begun, wrong, error.message, begun.records)
+
+    def _state_of(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> InputState:
+        """Return what is known of a flow's inputs before these steps."""
+        to_come = {name for step in chain for name in _tools_at(step)}
+        return InputState(
+            inputs=flow.inputs, facts=begun.facts, tools=(*steps_named(flow), *self.called), to_come=to_come
+        )
+
+    def _given(self, flow: BaseFlow, begun: FlowRun) -> list[str]:
+        """Return the inputs whose values are the user's: neither the caller nor a tool gave them."""
+        alike = {folded_name(each) for each in (*self.fixed, *begun.own)}
+        return [each.name for each in flow.inputs if each.name in begun.facts and folded_name(each.name) not in alike]
+
+    async def _chosen_of_options(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """Replace what was said of inputs with listed choices by the value that it means, and refuse what means none.
+
+        Raises:
+            CannotDo: A tool that lists them refuses.
+            WrongValue: It refuses what it is called with.
+        """
+        given = self._given(flow, begun)
+        for declared in (each for each in flow.inputs if each.by_tool is not None and each.name in given):
+            state = self._state_of(flow, begun, chain)
+            if not state.is_ready(declared):
+                continue
+            options = await self.options.listed(declared, state)
+            if options is None:
+                continue
+            said = begun.facts[declared.name]
+            value = option_named(options, said)
+            facts = {name: each for name, each in begun.facts.items() if name != declared.name}
+            if value is not None:
+                begun = replace(begun, facts={**facts, declared.name: value})
+                continue
+            shown = beginning(in_one_line(written(said)), _LONGEST_GIVEN)
+            why = say("wrong_value", value=shown, input=declared.words)
+            begun = replace(begun, facts=facts, wrong={**begun.wrong, declared.name: why})
+        return begun
+
+    async def _asked(self, flow: BaseFlow, waits: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """Add the choices and proposals of the inputs that are asked for now.
+
+        Raises:
+            CannotDo: There is nothing to choose from, or the tool that lists it refuses.
+            WrongValue: The tool refuses what it is called with, or lists nothing for it.
+        """
+        declared = {each.name: each for each in flow.inputs}
+        state = self._state_of(flow, waits, chain)
+        options = dict(waits.options)
+        choices = dict(waits.choices)
+        for name in asked_now(flow, waits.asks, waits.wrong):
+            if name not in declared:
+                continue
+            listed = await self.options.listed(declared[name], state)
+            if listed is not None:
+                options[name] = listed
+            if listed is not None and not listed.entries:
+                self._refuse_empty(flow, waits, declared[name])
+            proposed = self._proposed(flow, declared[name], state)
+            if proposed is not None and name not in self.rejected and name not in waits.wrong:
+                choices[name] = (proposed,)
+        return replace(waits, options=options, choices=choices)
+
+    def _proposed(self, flow: BaseFlow, declared: Input, state: InputState) -> Any:
+        """Return the value to propose for an input, in the type of the parameter; or None."""
+        proposed = state.value(declared.proposes_from) if declared.proposes_from else declared.propose
+        if not isinstance(proposed, str | int | float):
+            return None
+        part, tool = parameters_of(flow, self.executor.tools).get(declared.name, (True, None))
+        value, is_taken = in_type_of(proposed, declared.name, part, {} if tool is None else tool.input_schema)
+        return value if is_taken else None
+
+    def _refuse_empty(self, flow: BaseFlow, waits: FlowRun, declared: Input) -> None:
+        """Ask again for what left nothing to choose, or end the flow if nothing did that the user can change.
+
+        Raises:
+            CannotDo: It ends.
+            WrongValue: It is asked for again.
+        """
+        text = say("no_choices", input=declared.words)
+        choices = declared.by_tool
+        tool = self.executor.tools.get(choices.tool) if choices is not None else None
+        taken = {*fields(tool.input_schema)} if tool is not None else set[str]()
+        taken |= {*choices.arguments.values()} if choices is not None else set[str]()
+        narrowing = [name for name in self._given(flow, waits) if name in taken]
+        if narrowing:
+            raise WrongValue(narrowing[-1], text)
+        raise CannotDo(text)
+
+    def _until_input(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> int:
+        """Return how many steps to run before an input may be asked for that depends on their results."""
+        awaited = self._state_of(flow, begun, chain).awaited_tools() if flow.inputs else None
+        places = (place for place, step in enumerate(chain, 1) if not awaited.isdisjoint(_tools_at(step)))
+        return next(places, len(chain)) if awaited else len(chain)
+
+    def _missing(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> dict[str, str]:
+        """Return the inputs to ask for before these steps, each with the flow or the tool that wants it."""
+        state = self._state_of(flow, begun, chain)
         given = set(begun.facts)
         named = (self.executor.tools.get(step) for step in chain if isinstance(step, str))
         alike = set(map(folded_name, given)) | declared_inputs(tool for tool in named if tool is not None)
-        required = [each.name for each in flow.inputs if each.required and folded_name(each.name) not in alike]
+        later_asked = {each.name for each in flow.inputs if state.is_wanted(each) is None or not state.is_ready(each)}
+        required = [
+            each.name
+            for each in flow.inputs
+            if each.required and folded_name(each.name) not in alike and state.is_wanted(each) and state.is_ready(each)
+        ]
         asks: dict[str, str] = dict.fromkeys(required, flow.name)
         for step in chain:
             tool = self.executor.tools.get(step) if isinstance(step, str) else None
@@ -454,15 +596,13 @@ class FlowRunner:
                 break
             later = dict.fromkeys(given - begun.facts.keys(), "something")
             for name in arguments_of(tool, {**later, **begun.facts})[1]:
-                asks.setdefault(name, tool.name)
+                if name not in later_asked:
+                    asks.setdefault(name, tool.name)
             returned = {each.name for each in outputs(tool)}
             if not returned:
                 break  # its outputs are undeclared and may include what later steps need
             given |= returned
-        if not asks:
-            return begun
-        wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
-        return replace(begun, status="waiting", asks=tuple(asks), problem=wanting)
+        return asks
 
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
         parts, paths = flow.subflows, part_paths(flow, begun.path)
@@ -493,6 +633,13 @@ class FlowRunner:
             if runs[-1].status != "done":
                 break
         return joined(begun, tuple(runs))
+
+
+def _tools_at(step: Step) -> tuple[str, ...]:
+    """Return the tools that a step may call, as far as they are named."""
+    if isinstance(step, GuidedDecisionPoint):
+        return (*step.candidate_tools, *((step.fallback_tool,) if step.fallback_tool else ()))
+    return (step,) if isinstance(step, str) else ()
 
 
 def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ...]:

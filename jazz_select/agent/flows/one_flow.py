@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.conversation_view import ConversationView
@@ -12,6 +12,7 @@ from jazz_select.agent.flows.after_run import FlowOutcome, after_run
 from jazz_select.agent.flows.branches import branch_in_time
 from jazz_select.agent.flows.called_flows import context_from, returned_to, with_called_flow_ended
 from jazz_select.agent.flows.flow_runner import FlowRunner, refused_run
+from jazz_select.agent.flows.input_options import OptionLister
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import DestructionGate, TurnApproval
 from jazz_select.agent.known_flows import KnownFlows, whole
@@ -19,7 +20,7 @@ from jazz_select.agent.titles import Titles
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import reading_first
 from jazz_select.errors import CannotDo, FlowError
-from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, chain_of
+from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, called_by, chain_of, steps_named
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate
@@ -35,6 +36,14 @@ from jazz_select.words import folded_name
 
 _LONGEST_NAME: Final = 60
 """The most characters in which a user names something; longer texts describe it."""
+
+
+class _Collected(NamedTuple):
+    """What comes of a flow while it runs: its parts may run side by side, and add to all of it."""
+
+    replies: list[OpenFlowReply]
+    made: list[Ran]
+    notes: list[str]
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
@@ -84,13 +93,12 @@ class OneFlow:
         With `hears_first` its model reads the message before any other, and may hand it back.
         """
         top = state.agenda.flows[-1]
-        replies: list[OpenFlowReply] = []
-        made: list[Ran] = []  # its parts may run side by side, and add to both
+        came = _Collected([], [], [])
         try:
-            run = await self._run(state, top, approval, replies, made, hears_first=hears_first)
+            run = await self._run(state, top, approval, came, hears_first=hears_first)
         except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
             run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-        outcome = FlowOutcome(run, tuple(replies), tuple(made), is_cut=spent_budget() is not None)
+        outcome = FlowOutcome(run, tuple(came.replies), tuple(came.made), spent_budget() is not None, tuple(came.notes))
         state = after_run(state, outcome, approval, self.gate, self.flows.tools, keeps_failed=self.keeps_failed)
         if self.flows.callers(top.name):
             state = with_called_flow_ended(state, run, self.flows, self.titles)
@@ -101,11 +109,11 @@ class OneFlow:
         state: TurnState,
         top: OpenFlow,
         approval: TurnApproval,
-        replies: list[OpenFlowReply],
-        made: list[Ran],
+        came: _Collected,
         *,
         hears_first: bool,
     ) -> FlowRun:
+        replies, made, notes = came
         flow = self.flows.find(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
@@ -156,6 +164,15 @@ class OneFlow:
             made=made.append,
             deciding=partial(self._decides, self.decision, state, approval, made) if self.decision else None,
             every=top.every,
+            options=OptionLister(
+                tools=self.executor.tools,
+                context=context,
+                approve=approval.verdict_on_look_up,
+                known=dict(top.options),
+                notes=notes,
+            ),
+            rejected=[name for name, each in top.choices.items() if not each],
+            called=[name for each in called_by(flow) for name in steps_named(each)],
         )
         run = await runner.run(flow, {**top.answers, **context})
         wrong = {**top.wrong, **run.wrong}
@@ -172,7 +189,8 @@ class OneFlow:
         if top.refusal:
             return refused_run(begun, CannotDo(top.refusal), f"a check of {top.name}: cannot be done: {top.refusal}")
         is_new = top.status == "queued" and not flow.manual
-        if is_new and (unclear := top.choices):
+        unclear = {name: each for name, each in top.choices.items() if each}
+        if is_new and unclear:
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(
                 begun, status="waiting", asks=tuple(unclear), choices=unclear, wrong=top.wrong, problem=which

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
+from jazz_select.agent.conversation import InputOptions
 from jazz_select.agent.reading.expressions.lexicon import magnitude_words
 from jazz_select.agent.reading.expressions.reader import (
     Kind,
@@ -23,7 +24,7 @@ from jazz_select.agent.reading.expressions.reader import (
     read_expression,
 )
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.field_checks import Input
+from jazz_select.flow.inputs import Input
 from jazz_select.phrases import (
     AMBIGUOUS_WORDS,
     LONGEST_READ,
@@ -34,6 +35,7 @@ from jazz_select.phrases import (
     QUESTION_MARKS,
     spelt_words,
 )
+from jazz_select.routing.flow_inputs import listed_choices
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import Tool
@@ -155,15 +157,23 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
     return found
 
 
-def refined(want: Wanted | None, declared: Input | None) -> Wanted:
-    """Merge the author's declaration into an input; its choices replace the type in the schema."""
+def refined(want: Wanted | None, declared: Input | None, options: InputOptions | None = None) -> Wanted:
+    """Merge the author's declaration into an input; its choices replace the type in the schema.
+
+    Where a tool listed all of them, as `options`, a value or a label is an answer.
+    """
     part, root, _ = want or Wanted({"type": "string"}, {})
     if declared is None:
         return Wanted(part, root)
     known = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
-    if declared.choices:
+    members = listed_choices(declared, cast("object", part), root)
+    if declared.by_tool is not None and options is not None and options.is_whole and options.entries:
+        values = [value for value, _ in options.entries]
+        numbers = [each for each in values if not isinstance(each, str)]
+        members = [*dict.fromkeys((*options.labels, *map(str, values))), *numbers]
+    if members:
         known = {key: value for key, value in known.items() if key in {"description", "title"}}
-        known["enum"] = list(declared.choices)
+        known["enum"] = members
     if declared.question:
         known.setdefault("description", declared.question)
     return Wanted(known, root, declared)

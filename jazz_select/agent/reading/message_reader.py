@@ -17,6 +17,7 @@ from jazz_select.agent.reading.bare_answer import (
     understood_answer,
     yes_not_taken,
 )
+from jazz_select.agent.reading.choice_answer import named_choice
 from jazz_select.agent.reading.grounding import Grounded, is_named
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.reading_context import reading_context
@@ -116,12 +117,10 @@ class MessageReader:
         if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
             return reading
         heard = self._consent(state, waiting)
+        if proposed := _proposals(waiting, self.selections.lacking(state, waiting)):
+            return await self._answer_to_proposal(state, waiting, proposed, heard)
         if heard.answer == "neither":
             return None
-        if proposed := _proposal(waiting):
-            if heard.answer == "no":
-                return Reading(proposal="no")
-            return await self._with_values(waiting, dict([proposed]))
         # A yes to a call that waits is read by what its question shows, and by nothing less.
         if (
             heard.answer == "yes"
@@ -130,6 +129,21 @@ class MessageReader:
         ):
             return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
         return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
+
+    async def _answer_to_proposal(
+        self, state: TurnState, waiting: OpenFlow, proposed: Mapping[str, Any], heard: Consent
+    ) -> Reading | None:
+        """Read a yes or a no to proposed values: a plain yes takes them, and what stands beside a no may be another."""
+        message = state.request.message
+        if heard.answer == "yes":
+            return None if heard.rest else await self._with_values(waiting, proposed)
+        if heard.answer == "no" and not heard.rest:
+            return Reading(proposal="no")
+        instead = message.strip().partition(" ")[2] if is_correction(message) else ""
+        if heard.answer == "no":
+            instead = heard.rest
+        answers = bare_answer(self.selections.lacking(state, waiting), instead, reading_context(state.request))
+        return await self._with_values(waiting, answers) if answers else None
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else.
@@ -146,7 +160,7 @@ class MessageReader:
         is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
         if self.selections.able.reads and len(fitting) > 1 and not is_offered:
             return None
-        answers = bare_answer(lacking, message, context)
+        answers = bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
         if answers:
             return await self._with_values(waiting, answers)
         unclear = understood_answer(lacking, message, context, whole=True)
@@ -228,8 +242,8 @@ def picked_option(request: TurnRequest, *, beside: bool = False) -> PickedOption
     return "" if option is None else "none"
 
 
-def _proposal(waiting: OpenFlow) -> tuple[str, Any] | None:
-    """Return the input and the single value that the user was asked to confirm."""
+def _proposals(waiting: OpenFlow, asked: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values that the user was asked to confirm, by input: of the first input, and of others beside it."""
     first = next(iter(waiting.asks), "")
-    meant = waiting.choices.get(first, ())
-    return (first, meant[0]) if len(meant) == 1 else None
+    single = {name: values[0] for name, values in waiting.choices.items() if len(values) == 1}
+    return {name: value for name, value in single.items() if name == first or name in asked} if first in single else {}

@@ -16,6 +16,7 @@ from jazz_select.agent.reading.bare_answer import (
     thing_named,
     understood_answer,
 )
+from jazz_select.agent.reading.choice_answer import unknown_choice
 from jazz_select.agent.reading.grounding import (
     NOTHING_SAID,
     Grounded,
@@ -291,11 +292,13 @@ class SelectionReader:
         is_plain = len(own) == 1 and self.model is None
         if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
-            if not plain and not (chosen and self._repeats(state, waiting, reading)):
-                context = reading_context(state.request)
-                unclear = understood_answer(self.lacking(state, waiting), state.request.message, context, whole=False)
+            message, lacking = state.request.message, self.lacking(state, waiting)
+            is_repeated = self._repeats(state, waiting, reading)
+            if not plain and not (chosen and is_repeated):
+                unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
                 said = said._replace(unclear=unclear)
-            said, notes = await self.check_values(waiting.name, said._replace(values=plain))
+            unknown = {} if plain or said.unclear or is_repeated else unknown_choice(lacking, message)
+            said, notes = await self.check_values(waiting.name, said._replace(values=plain, wrong=unknown))
             reading = replace(reading, notes=(*reading.notes, *notes))
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
             said = NOTHING_SAID  # that takes no place of this one

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 from jazz_select.agent.known_flows import tools_named
 from jazz_select.errors import CannotDo, FlowError, ToolArgumentsError, WrongValue
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.field_checks import Input
+from jazz_select.flow.inputs import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
@@ -41,6 +41,7 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
     """Check these values by the types of the flow's tools, then by the author's checks.
 
     A check that fails itself refuses its value. One that raises `CannotDo` refuses the flow: its value is not wrong.
+    `WrongValue` refuses the inputs that it names, which may be others than the one that is checked.
     """
     declared = flow.all_inputs() if flow is not None else {}
     own_tools = _tools_of(flow, tools)
@@ -58,12 +59,18 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
         except CannotDo as refusal:
             problem, note = "", ""
             checks = checks._replace(refusal=checks.refusal or refusal.message)
+        except WrongValue as error:
+            problem, note = "", ""
+            named = {each: text for each, text in error.reasons.items() if each in declared} or {name: error.message}
+            checks.wrong.update({each: beginning(in_one_line(text), _LONGEST) for each, text in named.items()})
         if note:
             checks.notes[name] = f"the check of {name} {note}"
         if problem:
             checks.wrong[name] = beginning(in_one_line(problem), _LONGEST)
         else:
             checks.values[name] = value
+    for name in checks.wrong:
+        checks.values.pop(name, None)
     return checks
 
 
@@ -112,6 +119,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
 
     Raises:
         CannotDo: The check says that the flow cannot be done with this value.
+        WrongValue: The check refuses this value, or others.
     """
     shown = beginning(in_one_line(written(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
@@ -121,10 +129,8 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
         else:
             check = cast("Callable[[Any], object]", declared.check)
             answer = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
-    except CannotDo:
+    except (CannotDo, WrongValue):
         raise
-    except WrongValue as error:
-        return error.message, ""
     except Exception as error:  # noqa: BLE001 - any error of an author's check
         return unchecked, f"failed: {describe_error(error)}"
     if answer is None or answer is True:

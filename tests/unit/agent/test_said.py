@@ -7,7 +7,7 @@ import pytest
 from jazz_select.agent import Conversation
 from jazz_select.agent.reading.bare_answer import bare_answer, corrections, plain_answer
 from jazz_select.agent.reading.grounding import Wanted, fits, ground, is_named, refined, shown_inputs, was_said
-from jazz_select.flow.field_checks import Input
+from jazz_select.flow.inputs import Input
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.texts import Texts

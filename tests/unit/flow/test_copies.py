@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazz_select import BaseFlow, Flow, FlowRegistry, SequentialFlow
-from jazz_select.flow.field_checks import Input
+from jazz_select.flow.inputs import Input
 
 SHELF = FlowRegistry(min_examples=0)
 

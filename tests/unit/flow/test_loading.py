@@ -1,6 +1,7 @@
 """Loading flows from packages, folders and files."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -356,7 +357,8 @@ def test_errors_in_data_name_file_flow_and_field(
     with pytest.raises(FlowValidationError, match=words) as caught:
         load_flows(write(tmp_path, {"a.yaml": yaml_of("fine") + text}), registry)
     assert caught.value.field == field
-    assert caught.value.place.endswith("a.yaml (flow 2)")
+    line = r":\d+:\d+" if field.startswith("inputs[") else ""
+    assert re.search(rf"a\.yaml{line} \(flow 2\)$", caught.value.place)
     assert not registry
 
 

@@ -1,0 +1,152 @@
+"""The choices of an input that a tool lists: called for when it is asked, and matched with what the user says."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from jazz_select.agent.conversation import InputOptions
+from jazz_select.errors import CannotDo, WrongValue
+from jazz_select.flow.inputs import Input, InputState, ToolChoices
+from jazz_select.routing.approval import Approve
+from jazz_select.routing.executor import arguments_of
+from jazz_select.routing.flow_inputs import entries_of, in_type_of
+from jazz_select.routing.question import visible
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tool_call import call_tool, fingerprint
+from jazz_select.routing.tools.context_inputs import bind_context, filled_arguments
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import beginning, nfkc, one_line, written
+
+_TIMEOUT_S: Final = 10.0
+_MOST_STORED: Final = 100
+_MOST_READ: Final = 10_000
+_LONGEST_LABEL: Final = 80
+_LONGEST_VALUE: Final = 200
+_MOST_SHOWN: Final = 20
+_EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionLister:
+    """Lists the choices of a flow's inputs in one turn.
+
+    Attributes:
+        tools: The connected tools.
+        context: The caller's context, which fills what no user gives.
+        approve: Asked before a tool is called.
+        known: What was listed before, by input; what is listed now is added.
+        notes: Why choices could not be listed; added to.
+    """
+
+    tools: Mapping[str, Tool]
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    approve: Approve | None = None
+    known: dict[str, InputOptions] = field(default_factory=dict[str, InputOptions])
+    notes: list[str] = field(default_factory=list[str])
+
+    async def listed(self, declared: Input, state: InputState) -> InputOptions | None:
+        """Return the choices of an input as things stand; None, with a note, if they cannot be listed.
+
+        Raises:
+            CannotDo: The tool says that the flow cannot be done.
+            WrongValue: The tool refuses values that it was called with.
+        """
+        choices = declared.by_tool
+        if choices is None:
+            return None
+        tool = self.tools.get(choices.tool)
+        if tool is None:
+            return self._without(declared, f"there is no tool {choices.tool}")
+        bound = bind_context(tool, self.context)
+        renamed = {argument: state.value(name) for argument, name in choices.arguments.items()}
+        facts = {**state.facts, **{name: value for name, value in renamed.items() if value is not None}}
+        schema = bound.input_schema
+        for name, (part, _) in fields(schema).items():
+            if name in facts:
+                facts[name], _ = in_type_of(facts[name], name, part, schema)
+        arguments, missing = arguments_of(bound, facts)
+        if missing:
+            return self._without(declared, f"{tool.name} needs {', '.join(missing)}")
+        call = fingerprint(tool.name, filled_arguments(bound, arguments).arguments)
+        before = self.known.get(declared.name)
+        if before is not None and before.call == call and before.is_whole:
+            return before
+        called = await call_tool(bound, arguments, door="executor", timeout_s=_TIMEOUT_S, approve=self.approve)
+        if called.error is not None and isinstance(called.error.cause, CannotDo | WrongValue):
+            raise called.error.cause
+        found, why = (None, called.error.message) if called.error is not None else _read(called.output, choices, call)
+        if found is None:
+            return self._without(declared, why)
+        self.known[declared.name] = found
+        return found
+
+    def _without(self, declared: Input, why: str) -> None:
+        note = f"the choices of {declared.name} could not be listed, so any value is taken: {why}"
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def _read(output: object, choices: ToolChoices, call: str) -> tuple[InputOptions | None, str]:
+    """Return the choices in a tool's output; or None, and why there are none."""
+    entries = entries_of(output)
+    if entries is None:
+        return None, f"{choices.tool} returned no list"
+    found = _options(entries, choices, call)
+    if entries and not found.entries:
+        return None, f"{choices.tool} returned no entry with a value"
+    return found, ""
+
+
+def _options(entries: Sequence[Any], choices: ToolChoices, call: str) -> InputOptions:
+    found: dict[str, tuple[Any, str]] = {}
+    for entry in entries[:_MOST_READ]:
+        known = cast("Mapping[str, Any]", entry) if isinstance(entry, Mapping) else dict[str, Any]()
+        value = known.get(choices.value) if choices.value else cast("Any", entry)
+        if not _is_plain(value):
+            continue
+        named = known.get(choices.label) if choices.label else None
+        shown = written(named if _is_plain(named) else value)
+        found.setdefault(str(value), (value, beginning(visible(one_line(shown)), _LONGEST_LABEL)))
+    labels = Counter(label for _, label in found.values())
+    told = [(value, label if labels[label] == 1 else f"{label} ({written(value)})") for value, label in found.values()]
+    return InputOptions(entries=tuple(told), is_whole=len(entries) <= _MOST_READ, call=call)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float) and 0 < len(str(value).strip()) <= _LONGEST_VALUE
+
+
+def stored_options(options: Mapping[str, InputOptions]) -> dict[str, InputOptions]:
+    """Return choices as a conversation keeps them: of a long list only the first."""
+    return {
+        name: InputOptions(
+            entries=each.entries[:_MOST_STORED],
+            is_whole=each.is_whole and len(each.entries) <= _MOST_STORED,
+            call=each.call,
+        )
+        for name, each in options.items()
+    }
+
+
+def shown_labels(options: InputOptions) -> tuple[str, ...]:
+    """Return the labels to show with the question; the last one is "…" where there are more."""
+    if len(options.entries) <= _MOST_SHOWN:
+        return options.labels
+    return (*options.labels[:_MOST_SHOWN], "…")
+
+
+def option_named(options: InputOptions, said: object) -> Any:
+    """Return the value that is meant by what was said: itself, its label, or words of one label alone; else None."""
+    wanted = _folded(said)
+    exact = [value for value, label in options.entries if wanted in {_folded(value), _folded(label)}]
+    if exact:
+        return exact[0]
+    words = set(wanted.split())
+    near = [value for value, label in options.entries if words and words <= set(_folded(label).split())]
+    return near[0] if len(near) == 1 and options.is_whole else None
+
+
+def _folded(text: object) -> str:
+    words = (word.strip(_EDGES) for word in nfkc(written(text)).casefold().split())
+    return " ".join(filter(None, words))

@@ -1,0 +1,73 @@
+"""Read an answer to a question with choices: one that is named by some of its words, or one that there is not. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jazz_select.agent.conversation import InputOptions, OpenFlow
+from jazz_select.agent.flows.input_options import option_named
+from jazz_select.agent.reading.grounding import EDGES, Wanted, is_choice, normalized
+from jazz_select.agent.titles import shown_value
+from jazz_select.consent import has_denial, is_courtesy, read_consent
+from jazz_select.phrases import QUESTION_MARKS, phrases
+from jazz_select.selector.asking import named_in
+from jazz_select.stages import UserOption
+from jazz_select.text import in_words
+from jazz_select.texts import say
+
+_MOST_WORDS: Final = 2
+_LONGEST: Final = 60
+_MOST_AROUND: Final = 6
+
+
+def named_choice(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
+    """Return the choice of a tool's list that a message names, if the input of that list is asked for alone."""
+    if len(wanted) != 1:
+        return {}
+    (name,) = wanted
+    options = waiting.options.get(name)
+    if options is None or QUESTION_MARKS & set(message):
+        return {}
+    value = option_named(options, _without_courtesies(message))
+    if value is None:
+        value = _within(options, message)
+    if value is None and options.is_whole and not any(map(str.isdigit, message)):  # a number may be meant as a value
+        listed = [UserOption(flow_id=label, flow_name=label, title=label) for label in options.labels]
+        option = named_in(message, listed)
+        value = option_named(options, option.title) if option else None
+    return {} if value is None else {name: value}
+
+
+def _within(options: InputOptions, message: str) -> Any:
+    """Return the only value whose label a short message holds whole, and does not deny: "in the lobby"; else None."""
+    said = [word.strip(EDGES) for word in normalized(message).split()]
+    if len(said) > _MOST_AROUND or has_denial(message):
+        return None
+    text = f" {' '.join(said)} "
+    held = [value for value, label in options.entries if f" {normalized(label)} " in text]
+    return held[0] if len(held) == 1 and options.is_whole else None
+
+
+def unknown_choice(wanted: Mapping[str, Wanted], message: str) -> dict[str, str]:
+    """Return what to tell the user of an answer in one or two words that is none of the choices, by input.
+
+    The caller has ruled out that the message is an answer, or that it means another flow.
+    """
+    said = _without_courtesies(message)
+    if len(wanted) != 1 or not said or len(said) > _LONGEST or len(said.split()) > _MOST_WORDS:
+        return {}
+    ((name, want),) = wanted.items()
+    if not is_choice(want) or QUESTION_MARKS & set(message):
+        return {}
+    if is_courtesy(message) or read_consent(message).answer != "neither":
+        return {}
+    return {name: say("wrong_value", value=shown_value(said), input=in_words(name))}
+
+
+def _without_courtesies(message: str) -> str:
+    courtesies = phrases()["courtesy"]
+    words = message.split()
+    while len(words) > 1 and normalized(words[-1].strip(EDGES)) in courtesies:
+        words.pop()
+    while len(words) > 1 and normalized(words[0].strip(EDGES)) in courtesies:
+        words.pop(0)
+    return " ".join(words).strip(EDGES + " ")
