@@ -118,7 +118,9 @@ class ActionRunner:
         name = next(iter(top.asks), "") if top is not None else ""
         if top is None or not name:
             return state
-        choices = {each: values for each, values in top.choices.items() if each != name}
+        rejected = [each for each in top.asks if len(top.choices.get(each, ())) == 1]
+        # An empty entry says that nothing is to be proposed again.
+        choices = {**top.choices, **dict.fromkeys(rejected, ())}
         agenda = state.agenda.with_top(top.model_copy(update={"choices": choices}))
         return replace(state, way=ASK, agenda=agenda, pending=None, reason=f"{name} is another one")
 
@@ -147,6 +149,7 @@ class ActionRunner:
         top = [state.agenda.top] if state.agenda.top is not None else []
         named = [each for each in reversed(state.agenda.flows) if each.name in action.flows]
         off = named if action.flows else top
+        off = [*off, *self._called_for(state.agenda, off)]
         pending, became = state.pending, ""
         if pending is not None and any(each.name == pending.flow for each in off):
             became = too_late_text(pending, await self.approval.withdraw(pending))
@@ -201,9 +204,9 @@ class ActionRunner:
                 note = "called off in the turn after it was chosen"
                 self.selector.hint(each.logged, right=meant, note=note)
         off = [*off, *self._callers(state.agenda, off)]
-        texts = [called_off(each, self.titles) for each in off]
-        if told:
-            texts[:of] = [told]
+        off = [*off, *self._called_for(state.agenda, off)]
+        rest = [each for each in off[of if told else 0 :] if not self._is_part_of(each, off)]
+        texts = [*([told] if told else []), *(called_off(each, self.titles) for each in rest)]
         kept = tuple(flow for each in off for flow in self.gate.kept(each))
         flows = tuple(each for each in state.agenda.flows if not any(each is gone for gone in off))
         agenda = Agenda(flows, (*state.agenda.failed, *kept))
@@ -217,6 +220,25 @@ class ActionRunner:
             if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
                 names.add(each.name)
                 yield each
+
+    def _called_for(self, agenda: Agenda, off: Sequence[OpenFlow]) -> list[OpenFlow]:
+        """Return the flows that run only because those that are called off called them, the latest first."""
+        gone = list(off)
+        while True:
+            left = [each for each in agenda.flows if not any(each is one for one in gone)]
+            flows = (self.flows.find(each.name) for each in left)
+            needed = {name for flow in flows if flow is not None for name in flow.calls}
+            names = {each.name for each in gone}
+            more = [each for each in reversed(left) if each.caller in names and each.name not in needed]
+            if not more:
+                return gone[len(off) :]
+            gone += more
+
+    def _is_part_of(self, called: OpenFlow, off: Sequence[OpenFlow]) -> bool:
+        """Whether a flow that is called off ran only for another one, of which that is said."""
+        if self.titles.effects(called.ran):
+            return False
+        return bool(called.caller) and any(each.name == called.caller for each in off)
 
 
 def _with_call_withdrawn(state: TurnState) -> TurnState:

@@ -57,10 +57,11 @@ class Titles:
 
 
 def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
-    """Return titles of flows that no guard withholds, parts left out; at most `_MOST_TITLES`."""
+    """Return titles of flows that no guard withholds, parts and those only called left out; at most `_MOST_TITLES`."""
     flows = list(flows)
     parts = {part.name for flow in flows for part in flow.subflows}
-    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in parts]
+    left_out = parts | {each.name for each in flows if each.only_called}
+    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in left_out]
     return [each.display_name for each in anybody[:_MOST_TITLES]]
 
 

@@ -502,14 +502,14 @@ class ProceduralMemory:
         """Make these the agent's flows in the index, and fit recall to them.
 
         A sync may be interrupted: each batch is atomic, flows that stay are never absent, and the next sync finishes.
-        Unreadable entries of the agent are replaced or removed.
+        Unreadable entries of the agent are replaced or removed. Flows that are `only_called` are left out.
 
         Options and errors are those of `jazz_select.sync_registry`, but `cases` name flows by id, and `evidence` is
         what `read_evidence` made of a log. For `allow_delete`,
         unreadable entries count as flows, unless they are replaced. A `DiskFullError` says that there is no room.
         """
         checked_agent(agent_id)
-        given = list(flows)
+        given = [each for each in flows if not getattr(each, "only_called", False)]
         cards = await in_thread(lambda: {card.id: card for card in map(_card, given)})
         async with self._agents.writing(agent_id):
             try:

@@ -11,7 +11,7 @@ from itertools import chain, count, islice, repeat
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import HungError
+from jazz_select.errors import ConfigError, HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import written_now
 from jazz_select.ports import FlowMemory, has_capability
@@ -307,11 +307,35 @@ class Availability:
         self._registry = registry
         self._seen: tuple[object, tuple[BaseFlow, ...]] = (None, ())
         self._compared: tuple[object, object, str] = (None, None, "")
+        self._called: tuple[object, frozenset[str]] = (None, frozenset())
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
-        """Return the flows not available in `context`; with `only`, also all flows of other ids."""
+        """Return the flows not available in `context`; with `only`, also all flows of other ids.
+
+        Flows that are only called are never available by themselves.
+        """
         closed = await _closed(self._guarded(), context)
-        return closed if only is None else closed._replace(beside=frozenset(self._registry).difference(only))
+        beside = frozenset[str]() if only is None else frozenset(self._registry).difference(only)
+        return closed._replace(beside=beside | self._only_called())
+
+    def check_selectable(self, only: Collection[str] | None) -> None:
+        """Refuse ids of flows that run only when other flows call them.
+
+        Raises:
+            ConfigError: There is one.
+        """
+        called = sorted(self._registry[each].name for each in self._only_called().intersection(only or ()))
+        if called:
+            msg = f"only={called[:_NAMED]} names flows that run only when another flow calls them; leave them out"
+            raise ConfigError(msg)
+
+    def _only_called(self) -> frozenset[str]:
+        version: object = getattr(self._registry, "version", None)
+        seen, ids = self._called
+        if version is None or version != seen:
+            ids = frozenset(flow_id for flow_id, flow in self._registry.items() if flow.only_called)
+            self._called = version, ids
+        return ids
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
         """Return a note on registered flows that are not `indexed`, so that recall cannot find them; else "".
@@ -323,7 +347,9 @@ class Availability:
         version: object = getattr(self._registry, "version", None)
         seen, among, note = self._compared
         if version is None or version != seen or among is not indexed:
-            missing = [flow.name for flow_id, flow in self._registry.items() if flow_id not in indexed]
+            missing = [
+                flow.name for flow_id, flow in self._registry.items() if flow_id not in indexed and not flow.only_called
+            ]
             note = _not_synced(missing) if missing else ""
             self._compared = version, indexed, note
         return note

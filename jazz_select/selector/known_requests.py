@@ -99,7 +99,7 @@ class KnownRequests:
 def _known(registry: Mapping[str, BaseFlow]) -> dict[str, str | None]:
     known: dict[str, str | None] = {}
     for flow in registry.values():
-        for text in _texts(flow):
+        for text in _texts(flow) if not flow.only_called else ():
             known[text] = flow.id if known.get(text, flow.id) == flow.id else None
     return known
 

@@ -277,6 +277,7 @@ class FlowSelector:
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
             done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
+            done = [flow for flow in done if not flow.only_called]
             closed = (await self._guards.closed_among(done, surroundings)).ids
             begun = [self._registry[each] for each in request.under_way if each in self._registry]
             narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), read.notes)
@@ -392,6 +393,7 @@ class FlowSelector:
         self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None
     ) -> ReadRequest:
         check_argument("context", context, Context)
+        self._guards.check_selectable(asked.only)
         has_model = self.has_model or (situation is not None and situation.reader is not None)
         request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
         return ReadRequest(request=request) if asked.asked is None else self._pipeline.user.read_request(asked, request)

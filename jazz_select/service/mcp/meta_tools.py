@@ -127,7 +127,8 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
 
 def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
     """A page of what `list_flows` answers: by name, from the one after `after`; `next` where there are more."""
-    flows = sorted(running.live.registry.values(), key=lambda flow: flow.name)
+    selectable = (flow for flow in running.live.registry.values() if not flow.only_called)
+    flows = sorted(selectable, key=lambda flow: flow.name)
     rest = [flow for flow in flows if flow.name > after]
     page = rest[:PAGE]
     return {

@@ -56,7 +56,7 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
     other, most often first; `asked`, how many examples were asked, 0 where there are too few to tell anything; and
     `right`, for how many of them their own flow was first.
     """
-    drawn = [flow for flow in flows if flow.examples or flow.description]
+    drawn = [flow for flow in flows if (flow.examples or flow.description) and not flow.only_called]
     if not drawn:
         return {"points": [], "stress": None, "nearest": {}, "confusions": [], "asked": 0, "right": 0}
     field = Field(drawn, encoder)
