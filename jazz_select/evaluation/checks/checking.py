@@ -230,13 +230,15 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     if box is not None:
         box = with_skill_tools(box, flows, scripts=True)
     found += (*wrong, *structure(flows, box, places))
-    found += wording(flows, min_examples=min_examples, places=places)
+    selectable = [flow for flow in flows if not flow.only_called]
+    found += wording(selectable, min_examples=min_examples, places=places)
     found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
     notes += [] if tools is not None else _unchecked_tools(flows)
-    whole = [flow for flow in flows if has_definition(flow)]
-    found += guards(whole, [case.context for case, _ in placed if case.context], places)
+    whole = [flow for flow in selectable if has_definition(flow)]
+    guarded = [flow for flow in flows if has_definition(flow)]
+    found += guards(guarded, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     foreseen: Forecast | None = None
     if encoder is not None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import yaml
 
-from jazz_select.data_files import documents_of, read_text
+from jazz_select.data_files import read_text
 from jazz_select.errors import (
     DataFileError,
     DuplicateFlowError,
@@ -24,14 +24,15 @@ from jazz_select.errors import (
 )
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.data import entry_nodes
 from jazz_select.json_values import plain
 from jazz_select.selector.forecast import Forecast
 from jazz_select.text import beginning, counted
 
-_ENTRY = re.compile(r"^(?P<file>.+) \(flow (?P<entry>\d+)\)$", re.DOTALL)
+_ENTRY = re.compile(r"^(?P<file>.+?)(?::\d+){0,2} \(flow (?P<entry>\d+)\)$", re.DOTALL)
 _LINE = re.compile(r"\((?P<file>[^()\n]+\.py):(?P<line>\d+)\)")
 _SYNTAX = re.compile(r"^line (\d+): ")
-_INDEX = re.compile(r"\[(\d+)\]$")
+_INDEX = re.compile(r"^\w+\[(\d+)\]")
 
 
 class Place(NamedTuple):
@@ -75,7 +76,7 @@ class Places:
     """Looks up source positions, reading each file once. A file that cannot be read has positions without lines."""
 
     def __init__(self) -> None:
-        self._entries, self._definitions = cache(_entries), cache(_definitions)
+        self._entries, self._definitions = cache(entry_nodes), cache(_definitions)
 
     def of(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
         """Return where a flow is defined, or a field of it, or an entry of that field, numbered from 0.
@@ -131,10 +132,10 @@ class Places:
             return Place(source, int(line[1]) if line else 0)
         where = fault.second if isinstance(fault, DuplicateFlowError) else getattr(fault, "place", "")
         if entry := _ENTRY.match(where):
-            field, number = _field(fault)
+            field, number = field_of(fault)
             return self.entry(str(Path(entry["file"])), int(entry["entry"]), field, number)
         if line := _LINE.search(where):
-            field, number = _field(fault)
+            field, number = field_of(fault)
             return self.entry(line["file"], int(line["line"]), field, number, data=False)
         return NOWHERE
 
@@ -147,26 +148,11 @@ def relative_path(file: str) -> str:
         return Path(file).name
 
 
-def _field(fault: FlowError) -> tuple[str, int | None]:
+def field_of(fault: FlowError) -> tuple[str, int | None]:
+    """Return the field that a fault is about, and the place of an entry in it, from 0."""
     field = fault.field if isinstance(fault, FlowValidationError) else ""
     number = _INDEX.search(field)
-    return _INDEX.sub("", field).partition("[")[0].partition(".")[0], int(number[1]) if number else None
-
-
-def _entries(file: str) -> list[yaml.Node]:
-    try:
-        documents = documents_of(Path(file), suffix=".yaml")  # the JSON of flows is valid YAML
-    except DataFileError:
-        return []
-    found: list[yaml.Node] = []
-    for content, root in documents:
-        if content is None:
-            continue
-        node: Any = root
-        if isinstance(content, dict) and "flows" in content and "name" not in content:
-            node = next(value for key, value in cast("Any", root).value if key.value == "flows")
-        found.extend(node.value if isinstance(node, yaml.SequenceNode) else [node])
-    return found
+    return field.partition("[")[0].partition(".")[0], int(number[1]) if number else None
 
 
 def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
@@ -224,6 +210,8 @@ _ABOUT: Mapping[Severity, Mapping[str, str]] = {
         "broken-guard": "A guard raises, so that its flow is withheld.",
         "dead-guard": "A guard never agrees, whatever the context says.",
         "unfit-chain": "A step of a chain gives what the next one cannot take.",
+        "broken-call": "A flow calls one that is not there, or a circle of them.",
+        "broken-input": "An input has choices, a condition or a proposal that its flow's tools do not take or give.",
     },
     Severity.WARNING: {
         "near-copies": "Two flows have examples that ask the same in other words or another order.",
@@ -238,6 +226,7 @@ _ABOUT: Mapping[Severity, Mapping[str, str]] = {
         "misspelt-tool": "A tool is named almost like another one.",
         "unknown-fact": "A reply asks for a fact that none of the flow's tools gives or takes.",
         "ambiguous-name": "A name or alias stands for two flows, so that it finds neither.",
+        "uncalled-flow": "A flow runs only when it is called, and no flow calls it.",
         "dead-branch": "A branch can never be taken, since one before it holds in the same case.",
         "leaked-case": "A case stands among the examples, so that it measures nothing.",
         "near-leak": "A case asks what an example does, so that it measures next to nothing.",

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot
-from jazz_select.flow.base import BaseFlow, chain_of
+from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot, field_of
+from jazz_select.flow.base import BaseFlow, chain_of, check_calls
 from jazz_select.memory.encoder import folded_alias
+from jazz_select.routing.flow_inputs import input_faults
 from jazz_select.routing.schemas.assignability import NEVER, assignable
 from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
 from jazz_select.routing.schemas.fields import fields, type_text
@@ -54,10 +55,13 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
     for flow in flows:
         yield from _parts(flow, places)
         yield from _chain(flow, places)
+        yield from _calls(flow, places)
         if tools is not None:
+            yield from _inputs(flow, tools, places)
             yield from _tools(flow, tools, places)
             yield from _facts(flow, tools, places)
             yield from _fit(flow, tools, places)
+    yield from _uncalled(flows, places)
     yield from _effects(flows, tools or {}, places)
     yield from _patterns(flows, tools or {}, places)
 
@@ -103,6 +107,34 @@ def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
         what = f"The chain of {flow.name} cannot run: {problem or fault.problem}."
         remedy = _sentence(advice if problem else "") or "Correct the step, or take it out."
         yield places.finding("broken-chain", Spot(flow, "chain"), what, remedy)
+
+
+def _calls(flow: BaseFlow, places: Places) -> Iterator[Finding]:
+    try:
+        check_calls(flow)
+    except FlowValidationError as fault:
+        what, _, remedy = fault.problem.partition("; ")
+        field, number = field_of(fault)
+        code = "broken-input" if field == "inputs" else "broken-call"
+        yield places.finding(code, Spot(flow, field, number), f"{flow.name}: {what}.", _sentence(remedy))
+
+
+def _inputs(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    for fault in input_faults([flow], tools):
+        problem, _, remedy = fault.problem.partition("; ")
+        name = beginning(flow.inputs[fault.number].name, _LONGEST)
+        what = f"{flow.name}: {fault.field} of the input {name}: {problem}."
+        yield places.finding("broken-input", Spot(flow, "inputs", fault.number), what, _sentence(remedy))
+
+
+def _uncalled(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    called = {name for flow in flows for name in flow.calls}
+    called |= {part.name for flow in flows for part in flow.parts_there()}
+    for flow in flows:
+        if flow.only_called and flow.name not in called:
+            what = f"{flow.name} runs only when it is called, and no flow calls it."
+            remedy = "Name it in the `calls` of another flow, or take `only_called` out."
+            yield places.finding("uncalled-flow", Spot(flow, "only_called"), what, remedy)
 
 
 def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
