@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.agent_options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
-from jazz_select.agent.answer import AnswerWriter, cut_short
+from jazz_select.agent.answer import AnswerWriter, blocked_text, contact_of, cut_short
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -39,7 +39,7 @@ from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import CannotDo, ConfigError
+from jazz_select.errors import CannotDo, ConfigError, raise_all
 from jazz_select.flow.base import BaseFlow, check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.outcomes.callers import in_conversation
@@ -48,6 +48,7 @@ from jazz_select.routing.approval import ApprovalPolicy, Deny, Verdict
 from jazz_select.routing.decisions.decision_points import Chooser, DecisionCallback
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.flow_inputs import input_faults
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
@@ -159,6 +160,8 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         if self._tools and (problem := unusable_checks(selector.flow_registry.values(), self._tools)):
             raise ConfigError(problem)
+        if self._tools:
+            raise_all([each.error() for each in input_faults(selector.flow_registry.values(), self._tools)])
         self._facts = checked_facts(facts)
         self._grows = prompt.narrowing == "growing"
         self._schema = OutputSchema(prompt.schema) if prompt.schema is not None else None
@@ -220,7 +223,9 @@ class Agent:
         self._runner = ActionRunner(
             flows=flows, titles=self._titles, gate=gate, approval=self._approval, selector=selector
         )
-        self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
+        self._answers = AnswerWriter(
+            chat, self._titles, calls.model_timeout_s, offers=lambda: titles_of(selector.flow_registry.values())
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -406,7 +411,7 @@ class Agent:
         decision = route.decision
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
-        text = said if isinstance(said, str) else ""
+        text = said if isinstance(said, str) and said.strip() else blocked_text(contact_of(request.facts))
         ended = replace(TurnState.of(request), status="blocked", text=text, reason=reason)
         return NodeExit(cut_short(ended, self._titles), "blocked")
 

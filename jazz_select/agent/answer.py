@@ -1,6 +1,6 @@
 """The end of a turn: what happened in words, and the answer in the requested schema."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -9,16 +9,18 @@ import orjson
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
-from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation import InputOptions, OpenFlow, PendingCall, asked_now
+from jazz_select.agent.flows.input_options import shown_labels
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.reading.expressions.showing import in_full
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
+from jazz_select.consent import is_courtesy
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.field_checks import Input
+from jazz_select.flow.inputs import Input
 from jazz_select.json_values import as_json, storable, storable_fields
 from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
@@ -32,6 +34,7 @@ from jazz_select.words import by_spelling, folded_name
 
 _LONGEST_VALUE: Final = 300
 _LONGEST_OBJECT: Final = 60
+_MOST_OFFERED: Final = 6
 
 
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
@@ -46,7 +49,8 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
         # A run that waits for a yes asks for no input: what it would do is asked elsewhere.
-        return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong) if run.asks else ""
+        flow = titles.find(run.flow)
+        return question_for(flow, run.asks, run.choices, run.wrong, run.options) if run.asks else ""
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
@@ -101,6 +105,17 @@ def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
     return " ".join(filter(None, (blocked, done, _turn_to(contact))))
 
 
+def blocked_text(contact: str) -> str:
+    """Return the text of a turn that a guard ended without words of its own."""
+    return " ".join(filter(None, (say("not_here"), _turn_to(contact))))
+
+
+def contact_of(facts: Mapping[str, Any]) -> str:
+    """Return where users are referred to: the fact `support`; empty without it."""
+    support = facts.get("support")
+    return "" if support is None else as_text(support)
+
+
 def _turn_to(contact: str) -> str:
     return say("turn_to", contact=contact.strip()) if contact.strip() else ""
 
@@ -118,6 +133,7 @@ def question_for(
     asks: Sequence[str],
     choices: Mapping[str, Sequence[Any]] | None = None,
     wrong: Mapping[str, str] | None = None,
+    options: Mapping[str, InputOptions] | None = None,
 ) -> str:
     """Return the question for a flow's missing inputs, after what was wrong with the values given.
 
@@ -129,28 +145,42 @@ def question_for(
     meant = {
         name: f" {say('or')} ".join(in_full(value, language) for value in values)
         for name, values in (choices or {}).items()
+        if values
     }
     declared = flow.all_inputs() if flow is not None else {}
-    problems = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
+    problems = list(dict.fromkeys(in_one_line(text) for name, text in (wrong or {}).items() if name in asks))
     one = flow is not None and flow.asks_one
     if one or any(name in declared and declared[name].question for name in asks):
-        names = asks[:1] if one else asks
-        return " ".join((*problems, *(_question(name, declared.get(name), meant.get(name, "")) for name in names)))
+        names = asked_now(flow, asks, wrong or {})
+        questions = (
+            _question(name, declared.get(name), meant.get(name, ""), (options or {}).get(name)) for name in names
+        )
+        return " ".join((*problems, *questions))
     named = (
         say("either", input=in_words(name), values=meant[name]) if name in meant else in_words(name) for name in asks
     )
     return " ".join((*problems, say("ask", inputs=", ".join(named))))
 
 
-def _question(name: str, declared: Input | None, meant: str) -> str:
+def _question(name: str, declared: Input | None, meant: str, options: InputOptions | None) -> str:
     asked = declared.question if declared is not None else ""
     question = asked or say("ask_one", input=in_words(name))
-    if meant:
+    is_proposed = bool(meant) and declared is not None and declared.propose is not None
+    if meant and not is_proposed:
         return say("choices", question=question, values=meant)
-    if declared is not None and declared.choices:
-        *first, last = map(str, declared.choices)
+    listed = tuple(map(str, declared.listed)) if declared is not None else ()
+    if options is not None:
+        listed = shown_labels(options)
+    if listed:
+        *first, last = listed
         values = f"{', '.join(first)} {say('or')} {last}" if first else last
-        return say("choices", question=question, values=values)
+        if last == "…":
+            values = ", ".join(listed)
+        question = say("choices", question=question, values=values)
+    if is_proposed:
+        return say("proposed", question=question, value=meant)
+    if listed:
+        return question
     return say("example", question=question, value=declared.example) if declared and declared.example else question
 
 
@@ -193,7 +223,7 @@ def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> 
     """Repeat what a flow waits for; if everything is known, ask whether to go on, and name the changed steps."""
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left and not flow.anew:
-        return question_for(titles.find(flow.name), left, flow.choices, flow.wrong)
+        return question_for(titles.find(flow.name), left, flow.choices, flow.wrong, flow.options)
     if flow.anew:
         return f"{_done_already(flow, titles)} {say('go_on', title=titles.flow(flow.name))}"
     return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=titles.flow(flow.name)))))
@@ -321,11 +351,12 @@ def _exceeded_budget() -> TimeBudget | None:
 
 @dataclass(frozen=True, slots=True)
 class AnswerWriter:
-    """Writes the answers of turns; `model` fills a schema if tool outputs do not."""
+    """Writes the answers of turns; `model` fills a schema if tool outputs do not. `offers` are titles of flows."""
 
     model: ChatClient | None
     titles: Titles
     model_timeout_s: float | None = 30.0
+    offers: Callable[[], Sequence[str]] = tuple
 
     async def give(self, state: TurnState) -> TurnState:
         """Return the answer of a turn in words, and in the schema if there is one."""
@@ -341,10 +372,11 @@ class AnswerWriter:
 
     def _in_words(self, state: TurnState) -> TurnState:  # noqa: C901 - a text for each way to wait
         status, titles = state.status, self.titles
-        support = state.request.facts.get("support")
-        contact = "" if support is None else as_text(support)
+        contact = contact_of(state.request.facts)
         texts = [
-            worded(run, titles, contact) for run in state.runs if run.status != "failed" or _exceeded_budget() is None
+            worded(run, titles, contact)
+            for run in state.runs
+            if (run.status != "failed" or _exceeded_budget() is None) and not _is_unsaid(run, titles)
         ]
         top = state.agenda.top
         back = say("back", title=titles.flow(state.resumed)) if state.resumed else ""
@@ -361,7 +393,11 @@ class AnswerWriter:
                 status = "waiting" if status == "done" else status
         elif state.pending is not None:
             texts = [
-                *(worded(run, titles, contact) for run in state.runs if run.status in {"done", "blocked", "failed"}),
+                *(
+                    worded(run, titles, contact)
+                    for run in state.runs
+                    if run.status in {"done", "blocked", "failed"} and not _is_unsaid(run, titles)
+                ),
                 *(run.text for run in state.runs[:-1] if run.status == "active"),
                 *(
                     run.text or done_so_far(state, titles)
@@ -380,6 +416,8 @@ class AnswerWriter:
         if _exceeded_budget() is None and (_was_not_read(state) or (not text and isinstance(state.error, ChainError))):
             # What was wished is kept, and the next message goes on with it.
             text = "\n\n".join(filter(None, (say("no_answer"), text)))
+        if not text and _exceeded_budget() is None:
+            text = self._closing(state, contact)
         reason = state.reason or (state.pending.reason if state.pending else "")
         return replace(
             state,
@@ -387,6 +425,23 @@ class AnswerWriter:
             text=text,
             reason=reason or (state.runs[-1].problem if state.runs else ""),
         )
+
+    def _closing(self, state: TurnState, contact: str) -> str:
+        """Return a text for a turn that has none of its own: what it is about, or that nothing fits."""
+        if state.status == "blocked":
+            return blocked_text(contact)
+        top = state.agenda.top
+        about = state.runs[-1].flow if state.runs else top.name if top is not None else ""
+        if about:
+            return say("about", title=self.titles.flow(about))
+        if state.status == "failed":
+            return " ".join(filter(None, (say("broken"), _turn_to(contact))))
+        offers = ", ".join(self.offers()[:_MOST_OFFERED])
+        can_do = say("can_do", titles=offers) if offers else ""
+        asks_nothing = is_courtesy(state.request.message) or not state.request.message.strip()
+        if can_do and asks_nothing:
+            return can_do
+        return " ".join(filter(None, (say("no_flow"), can_do)))
 
     def _queued(self, state: TurnState) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
@@ -451,9 +506,20 @@ def _was_not_read(state: TurnState) -> bool:
     return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
 
 
+def _is_unsaid(run: FlowRun, titles: Titles) -> bool:
+    """Whether nothing is said of a flow that is done: it was only called, and has no words of its own."""
+    flow = titles.find(run.flow)
+    return flow is not None and flow.only_called and run.status == "done" and not (run.text or flow.reply)
+
+
 def _with_objects(flow: OpenFlow, titles: Titles) -> str:
-    """Return a flow's title with what the user said for it, so that two wishes for the same flow are told apart."""
-    said = [value for value in flow.answers.values() if isinstance(value, str | int | float)]
+    """Return a flow's title with what the user said for it, so that two wishes for the same flow are told apart.
+
+    What flows that it calls found or asked for is no part of that, such as the code of a login.
+    """
+    found = titles.find(flow.name)
+    own = found.all_inputs() if found is not None and found.calls else flow.answers
+    said = [value for name, value in flow.answers.items() if name in own and isinstance(value, str | int | float)]
     objects = ", ".join(dict.fromkeys(beginning(shown_value(value), _LONGEST_OBJECT) for value in said))
     title = titles.flow(flow.name)
     return f"{title} ({objects})" if objects else title

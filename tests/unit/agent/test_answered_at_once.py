@@ -125,5 +125,5 @@ async def test_a_selectors_model_alone_answers_nothing() -> None:
     registry = shop_of(("send_back", ("open_return",)), ("cancel_it", ("cancel_order",)))
     selector = FlowSelector(model, registry, ListMemory(metadata("send_back", "cancel_it")), "support")
     result = await Agent(selector, shop_tools([])).turn("hello")
-    assert (result.status, result.text) == ("open", "")
+    assert (result.status, result.text) == ("open", "I can help with: Send back, Cancel it.")
     assert "- answer:" not in model.calls[0][0].content

@@ -141,11 +141,14 @@ async def test_what_would_destroy_something_is_still_asked_about() -> None:
     assert (confirms.status, done.status, log) == ("confirming", "done", ["do_cancel_order"])
 
 
+OFFERS = "I found nothing here that fits this. I can help with: Refund order, Exchange order, Cancel order."
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "text"),
     [
-        ("none of these", "open", ""),
-        ("neither", "open", ""),
+        ("none of these", "open", OFFERS),
+        ("neither", "open", OFFERS),
         ("never mind", "done", "All right, none of these is done."),
         ("no", "done", "All right, none of these is done."),
     ],

@@ -180,7 +180,7 @@ async def test_a_conversation_stays_bounded(pack: FlowRegistry) -> None:
     conversation = Conversation()
     for number in range(30):
         conversation = (await agent.turn(f"message {number} " + "x" * 500, conversation)).conversation
-    assert (len(conversation.messages), len(conversation.episodes), conversation.turns) == (30, 5, 30)
+    assert (len(conversation.messages), len(conversation.episodes), conversation.turns) == (40, 5, 30)
     assert max(map(len, conversation.episodes)) < 400
 
 

@@ -30,7 +30,7 @@ async def told(chain: tuple[Any, ...], reply: str, *, model: Any = None, **optio
 
 TOLD = [
     pytest.param(("look",), "", None, {}, "done", "Look up is done.", id="no reply"),
-    pytest.param(("look", CHOOSE), "", None, {}, "open", "", id="no reply, and open"),
+    pytest.param(("look", CHOOSE), "", None, {}, "open", "This is about: Look up.", id="no reply, and open"),
     pytest.param(("look",), "{nothing_of_it}", None, {}, "done", "Look up is done.", id="a reply that lacks a fact"),
     pytest.param(("look",), REPLY, None, {}, "done", "Good day, Ada.", id="a reply"),
     pytest.param(("look",), "", None, {"schema": SCHEMA}, "done", '{"name":"Ada"}', id="a schema"),
