@@ -10,8 +10,8 @@ from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import InputOptions, OpenFlow, PendingCall, asked_now
-from jazz_select.agent.flows.input_options import shown_labels
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.option_names import shown_labels
 from jazz_select.agent.reading.expressions.showing import in_full
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import FlowRun, TurnState

@@ -13,8 +13,9 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.conversation import ONE_OF, Part, Ran, asked_now, kept_result, part_paths
-from jazz_select.agent.flows.input_options import OptionLister, option_named
+from jazz_select.agent.flows.input_options import OptionLister
 from jazz_select.agent.known_flows import whole
+from jazz_select.agent.option_names import option_named
 from jazz_select.agent.turn import FlowRun
 from jazz_select.errors import (
     CannotDo,
@@ -573,7 +574,7 @@ class FlowRunner:
 
     def _until_input(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> int:
         """Return how many steps to run before an input may be asked for that depends on their results."""
-        awaited = self._state_of(flow, begun, chain).awaited_tools() if flow.inputs else None
+        awaited = self._state_of(flow, begun, chain).awaited_tools() if flow.inputs else set[str]()
         places = (place for place, step in enumerate(chain, 1) if not awaited.isdisjoint(_tools_at(step)))
         return next(places, len(chain)) if awaited else len(chain)
 

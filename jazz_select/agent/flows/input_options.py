@@ -16,15 +16,13 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool, fingerprint
 from jazz_select.routing.tools.context_inputs import bind_context, filled_arguments
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, nfkc, one_line, written
+from jazz_select.text import beginning, one_line, written
 
 _TIMEOUT_S: Final = 10.0
 _MOST_STORED: Final = 100
 _MOST_READ: Final = 10_000
 _LONGEST_LABEL: Final = 80
 _LONGEST_VALUE: Final = 200
-_MOST_SHOWN: Final = 20
-_EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,26 +125,3 @@ def stored_options(options: Mapping[str, InputOptions]) -> dict[str, InputOption
         )
         for name, each in options.items()
     }
-
-
-def shown_labels(options: InputOptions) -> tuple[str, ...]:
-    """Return the labels to show with the question; the last one is "…" where there are more."""
-    if len(options.entries) <= _MOST_SHOWN:
-        return options.labels
-    return (*options.labels[:_MOST_SHOWN], "…")
-
-
-def option_named(options: InputOptions, said: object) -> Any:
-    """Return the value that is meant by what was said: itself, its label, or words of one label alone; else None."""
-    wanted = _folded(said)
-    exact = [value for value, label in options.entries if wanted in {_folded(value), _folded(label)}]
-    if exact:
-        return exact[0]
-    words = set(wanted.split())
-    near = [value for value, label in options.entries if words and words <= set(_folded(label).split())]
-    return near[0] if len(near) == 1 and options.is_whole else None
-
-
-def _folded(text: object) -> str:
-    words = (word.strip(_EDGES) for word in nfkc(written(text)).casefold().split())
-    return " ".join(filter(None, words))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jazz_select.agent.conversation import InputOptions, OpenFlow
-from jazz_select.agent.flows.input_options import option_named
+from jazz_select.agent.option_names import option_named
 from jazz_select.agent.reading.grounding import EDGES, Wanted, is_choice, normalized
 from jazz_select.agent.titles import shown_value
 from jazz_select.consent import has_denial, is_courtesy, read_consent

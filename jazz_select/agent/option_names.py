@@ -1,0 +1,32 @@
+"""Show the choices that a tool listed for an input, and find the one that an answer names. Pure."""
+
+from typing import Any, Final
+
+from jazz_select.agent.conversation import InputOptions
+from jazz_select.text import nfkc, written
+
+_MOST_SHOWN: Final = 20
+_EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
+
+
+def shown_labels(options: InputOptions) -> tuple[str, ...]:
+    """Return the labels to show with the question; the last one is "…" where there are more."""
+    if len(options.entries) <= _MOST_SHOWN:
+        return options.labels
+    return (*options.labels[:_MOST_SHOWN], "…")
+
+
+def option_named(options: InputOptions, said: object) -> Any:
+    """Return the value that is meant by what was said: itself, its label, or words of one label alone; else None."""
+    wanted = _folded(said)
+    exact = [value for value, label in options.entries if wanted in {_folded(value), _folded(label)}]
+    if exact:
+        return exact[0]
+    words = set(wanted.split())
+    near = [value for value, label in options.entries if words and words <= set(_folded(label).split())]
+    return near[0] if len(near) == 1 and options.is_whole else None
+
+
+def _folded(text: object) -> str:
+    words = (word.strip(_EDGES) for word in nfkc(written(text)).casefold().split())
+    return " ".join(filter(None, words))
