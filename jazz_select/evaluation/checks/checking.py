@@ -244,16 +244,14 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     if encoder is not None:
         field = Field(whole, encoder) if whole else None
         if field is not None:
-            logged = None if log is None else logged_alone(log, agent_id)
-            given = [case for case, _ in placed]
             foreseen = expected_alone(
                 whole,
                 field.rows,
                 encoder,
                 policy_of(policy),
                 shares_budget=has_decider,
-                cases=given,
-                logged=logged,
+                cases=[case for case, _ in placed],
+                logged=None if log is None else logged_alone(log, agent_id),
             )
         if field is None or field.neighbours is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
