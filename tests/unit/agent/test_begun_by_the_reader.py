@@ -39,7 +39,7 @@ class Desk:
         self.agent: Agent = make_agent(selector, self._tools(), self.model, **options)
 
     def _tools(self) -> list[Tool]:
-        def made(name: str, output: Any, schema: dict[str, Any], **effect: bool) -> Tool:
+        def made(name: str, output: Any, schema: dict[str, Any], **effect: Any) -> Tool:
             def call(**arguments: Any) -> Any:
                 self.log.append((name, arguments))
                 return output
@@ -217,10 +217,16 @@ class Nobody:
 
 @pytest.mark.parametrize(("state", "chosen"), [("paid", "send_it"), ("open", "remind")])
 async def test_a_field_that_decides_needs_nobody(state: str, chosen: str) -> None:
+    def look(order: str) -> dict[str, str]:
+        return {"state": state, "order": order}
+
+    def change(order: str) -> dict[str, str]:  # noqa: ARG001 - a tool gets what its schema names
+        return {}
+
     tools = [
-        Tool(name="look", function=lambda order: {"state": state}, input_schema=takes("order"), read_only=True),
-        Tool(name="send_it", function=lambda order: {}, input_schema=takes("order")),
-        Tool(name="remind", function=lambda order: {}, input_schema=takes("order")),
+        Tool(name="look", function=look, input_schema=takes("order"), read_only=True),
+        Tool(name="send_it", function=change, input_schema=takes("order")),
+        Tool(name="remind", function=change, input_schema=takes("order")),
     ]
     point = GuidedDecisionPoint(
         after_step="look",

@@ -99,7 +99,7 @@ def test_what_nobody_asks_for_changes_nothing() -> None:
         pytest.param({"operation": "rank"}, "rank\nShow a list.", id="the owner's name of it is its name"),
     ],
 )
-def test_a_text_says_first_whose_the_tool_is(owner: dict[str, str], text: str) -> None:
+def test_a_text_says_first_whose_the_tool_is(owner: dict[str, Any], text: str) -> None:
     assert tool_card(Tool(name="rank", description="Show a list.", **owner)).text == text
 
 
