@@ -20,7 +20,7 @@ limited() {
 postgres_here() {
   postgres_found && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    { apt-get update && apt-get install --yes --no-install-recommends postgresql; } >/dev/null 2>&1 || true
+    { limited 120 apt-get update && limited 300 apt-get install --yes --no-install-recommends postgresql; } >/dev/null 2>&1 || true
     postgres_found && return
   fi
   echo "it cannot be had, so the tests that need it are skipped"
