@@ -92,8 +92,6 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
             return "there is no text to judge"
         if len(state) > LONGEST_STATE:
             return f"the text to judge has {len(state)} characters, and may have {LONGEST_STATE}: shorten it"
-        if problem := self._excess_tokens(state, questions):
-            return problem
         most = self.most_options
         for name, question in questions.items():
             count = len(labels_of(question))
@@ -101,7 +99,7 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
                 return f"the question {_shown(name)} has {count} options, and takes two at least"
             if most is not None and isinstance(question, ChoiceQuestion) and count > most:
                 return f"the question {_shown(name)} has {count} options, and this model takes {most}: offer fewer"
-        return ""
+        return self._excess_tokens(state, questions)
 
     def _excess_tokens(self, state: str, questions: Mapping[str, Question]) -> str:
         """Return why the text and its longest question are too long for the model; empty if they are not."""
@@ -205,7 +203,7 @@ def _text_of(question: Question) -> str:
     """Return what a model reads of a question."""
     if isinstance(question, ChoiceQuestion):
         return "\n".join((question.asked, *question.options, *question.options.values()))
-    return "\n".join((question.asked, question.yes, question.no))
+    return f"{question.asked}\n{question.yes}\n{question.no}"
 
 
 def _shown(name: object) -> str:
