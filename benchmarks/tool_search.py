@@ -54,8 +54,9 @@ class Regex(RegexSearchTransform):
     async def names(self, tools: Sequence[ServerTool], request: str) -> list[str]:
         """Return the names of what matches any longer word of the request."""
         words = dict.fromkeys(map(re.escape, _WORD.findall(request)))
-        found = await self._search(tools, "|".join(words)) if words else []
-        return [tool.name for tool in found]
+        if not words:
+            return []
+        return [tool.name for tool in await self._search(tools, "|".join(words))]
 
 
 def server_tools(tools: Sequence[Tool]) -> list[ServerTool]:

@@ -93,6 +93,7 @@ async def test_a_search_of_messages_is_answered_with_references(provider: Provid
         MESSAGES.calling("", [("s2", SEARCH_TOOLS, '{"query": "knead a sourdough overnight"}')]),
     ]
     messages: list[Any] = [{"role": "user", "content": "Please help."}]
+    answers: list[dict[str, Any]] = []
     async with AsyncAnthropic(max_retries=0) as client:
         for _ in range(2):
             message = await client.messages.create(

@@ -9,10 +9,11 @@ from agents import Agent as SdkAgent
 from agents import FunctionTool, RunConfig, Runner, function_tool
 from fastmcp import Client, FastMCP
 from fastmcp.server.transforms.search import serialize_tools_for_output_markdown
-from langchain.agents import create_agent
+from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - theirs
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import StructuredTool
+from mcp.types import TextContent
 from pydantic_ai import Agent, Tool
 from pydantic_ai.capabilities import ToolSearch
 
@@ -128,17 +129,23 @@ async def test_pydantic_ai_answers_a_provider_s_own_search(
     assert f'"{FOUND}: A1"' in json.dumps(provider.requests[2])
 
 
+async def searched_by(client: Client[Any], query: str) -> str:
+    """The text that a client is answered."""
+    (content, *_) = (await client.call_tool(SEARCH_TOOLS, {"query": query})).content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
 async def test_fastmcp_lists_a_search_and_finds_tools_by_it(searcher: ToolSearcher) -> None:
     server = FastMCP("desk", transforms=[JazzSearchTransform(searcher, always_visible=["translate"])])
     for each in functions():
         server.tool(each)
     async with Client(server) as client:
         assert {tool.name for tool in await client.list_tools()} == {"translate", SEARCH_TOOLS, "call_tool"}
-        found = json.loads((await client.call_tool(SEARCH_TOOLS, {"query": REFUND})).content[0].text)
+        found = json.loads(await searched_by(client, REFUND))
         assert found[0]["name"] == FOUND
         assert len(found) == 2
-        missed = await client.call_tool(SEARCH_TOOLS, {"query": NOTHING})
-        assert missed.content[0].text == NO_TOOL
+        assert await searched_by(client, NOTHING) == NO_TOOL
         made = await client.call_tool("call_tool", {"name": FOUND, "arguments": {"about": "A1"}})
         assert made.data == f"{FOUND}: A1"
 
@@ -153,9 +160,9 @@ async def test_fastmcp_finds_no_tool_that_a_client_may_not_see(searcher: ToolSea
     for each in functions():
         server.tool(each, tags={"secret"} if each.__name__ == FOUND else set())
     async with Client(server) as client:
-        assert f"### {FOUND}" in (await client.call_tool(SEARCH_TOOLS, {"query": REFUND})).content[0].text
+        assert f"### {FOUND}" in (await searched_by(client, REFUND))
         server.disable(tags={"secret"})
-        assert FOUND not in (await client.call_tool(SEARCH_TOOLS, {"query": REFUND})).content[0].text
+        assert FOUND not in (await searched_by(client, REFUND))
 
 
 class Seeing(GenericFakeChatModel):
@@ -231,7 +238,7 @@ async def test_the_agents_sdk_reads_whatever_a_model_gives(arguments: str, searc
 
 async def test_the_agents_sdk_keeps_what_disables_a_tool(searcher: ToolSearcher) -> None:
     script = Script([call(SEARCH_TOOLS, {"query": REFUND})])
-    await run(script, searched_tools(function_tools(is_enabled=lambda *_: False), searcher), {})
+    await run(script, searched_tools(function_tools(is_enabled=False), searcher), {})
     assert script.seen[-1][1] == [SEARCH_TOOLS]
 
 
