@@ -79,9 +79,8 @@ def test_the_versions_that_fit_are_those_that_the_extra_installs(extra: str) -> 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = FRAMEWORKS[extra]
     assert project["optional-dependencies"][extra] == [f"{wanted.package}{wanted.wanted}"]
-    assert "jazz-select[fastmcp,langchain,langgraph,minilm,multilingual,openai-agents,openapi,postgres,pydantic-ai,serve]" in str(
-        project["optional-dependencies"]["test"]
-    )
+    everything = next(line for line in project["optional-dependencies"]["test"] if line.startswith("jazz-select["))
+    assert extra in everything.partition("[")[2].rstrip("]").split(",")
     constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     assert f"{wanted.package}=={version(wanted.package)}" in constraints
 
