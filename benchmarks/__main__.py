@@ -34,6 +34,7 @@ from benchmarks import (
     scope,
     serving,
     sets,
+    tool_search,
     turn,
     wire,
 )
@@ -75,6 +76,7 @@ def main(
     evidence.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
     gateway.main(data, unclean=unclean)
+    tool_search.main(data, unclean=unclean)
     judging_speed.main(data, unclean=unclean)
     faults.main(data, seeds=seeds, unclean=unclean)
     if not unclean:

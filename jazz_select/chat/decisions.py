@@ -12,7 +12,7 @@ from jazz_select.errors import DecisionAskError, DecisionReplyError
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, cut, describe_error, name_shown, some_of
+from jazz_select.text import as_text, cut, describe_error, estimate_tokens, name_shown, some_of
 from jazz_select.threads import Deadline
 from jazz_select.values import Usage
 
@@ -47,12 +47,18 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         most: object = getattr(self._model, "most_questions", None)
         return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
 
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens of the text and one question together; None if unlimited or unknown."""
+        most: object = getattr(self._model, "most_tokens", None)
+        return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
+
     async def ask(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> DecisionReply:
         """Ask the model about `state` within the deadline, queueing and retries included.
 
         Raises:
-            DecisionAskError: No questions, too many or fewer than two options, or an empty or too long text. Nothing
-                was sent.
+            DecisionAskError: No questions, too many or fewer than two options, an empty or too long text, or more
+                tokens than the model takes. Nothing was sent.
             DecisionReplyError: The answer does not fit the questions, or gives no probabilities.
             ModelTimeoutError: The deadline passed.
             ModelUnavailableError: The breaker is open after recent failures.
@@ -93,7 +99,17 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
                 return f"the question {_shown(name)} has {count} options, and takes two at least"
             if most is not None and isinstance(question, ChoiceQuestion) and count > most:
                 return f"the question {_shown(name)} has {count} options, and this model takes {most}: offer fewer"
-        return ""
+        return self._excess_tokens(state, questions)
+
+    def _excess_tokens(self, state: str, questions: Mapping[str, Question]) -> str:
+        """Return why the text and its longest question are too long for the model; empty if they are not."""
+        most = self.most_tokens
+        if most is None:
+            return ""
+        tokens = estimate_tokens(state) + max(estimate_tokens(_text_of(each)) for each in questions.values())
+        if tokens <= most:
+            return ""
+        return f"the text and a question have about {tokens} tokens, and this model takes {most}: shorten the text"
 
     def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
         if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
@@ -181,6 +197,13 @@ def _why_no_sum(values: Sequence[float]) -> str:
 
 def _listed(names: list[Any]) -> str:
     return some_of(names, _NAMED, _shown)
+
+
+def _text_of(question: Question) -> str:
+    """Return what a model reads of a question."""
+    if isinstance(question, ChoiceQuestion):
+        return "\n".join((question.asked, *question.options, *question.options.values()))
+    return f"{question.asked}\n{question.yes}\n{question.no}"
 
 
 def _shown(name: object) -> str:

@@ -323,6 +323,11 @@ class PydanticAIDecisions(PydanticAIAdapter):
         """The most questions of a call, as pydantic-ai knows it of the provider."""
         return self._theirs(self._first).max_questions
 
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens of the text and a question, as pydantic-ai knows it of the model, or its profile says it."""
+        return self._theirs(self._first).context_window
+
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         """Ask the model once.
 

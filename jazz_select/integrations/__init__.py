@@ -1,1 +1,1 @@
-"""Flows and their tools in the loops of other frameworks: pydantic-ai, LangGraph, the OpenAI Agents SDK."""
+"""Flows, their tools, and tool search in the loops of other frameworks and providers."""

@@ -433,7 +433,7 @@ def check_toolkit(given: object) -> None:
 def kept_in(*places: object) -> Mapping[str, Any] | None:
     """Return what the last of these places stores, as a mapping's key or as an attribute."""
     for each in reversed(places):
-        found = _read(each, OPEN)
+        found = read_value(each, OPEN)
         if found and isinstance(found, Mapping):
             return cast("Mapping[str, Any]", found)
     return None
@@ -441,23 +441,25 @@ def kept_in(*places: object) -> Mapping[str, Any] | None:
 
 def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
     """Store the open question, or that there is none."""
-    if (kept or _read(place, OPEN) is not None) and not _write(place, OPEN, kept):
+    if (kept or read_value(place, OPEN) is not None) and not write_value(place, OPEN, kept):
         _log.warning("place=<%s> | no question is kept there: give a dict, or what has %s", type(place).__name__, OPEN)
 
 
 def run_in(place: object, *, begins: bool = False) -> str:
     """Return the stored id of the run, making one if it begins; empty if nothing can be stored."""
-    found, made = _read(place, RUN), uuid4().hex
+    found, made = read_value(place, RUN), uuid4().hex
     if isinstance(found, str) and found:
         return found
-    return made if begins and _write(place, RUN, made) else ""
+    return made if begins and write_value(place, RUN, made) else ""
 
 
-def _read(place: object, key: str) -> object:
+def read_value(place: object, key: str) -> object:
+    """Return what a framework's context has under this key, or as this attribute; None if it has neither."""
     return cast("Mapping[str, object]", place).get(key) if isinstance(place, Mapping) else getattr(place, key, None)
 
 
-def _write(place: object, key: str, value: object) -> bool:
+def write_value(place: object, key: str, value: object) -> bool:
+    """Store a value in a framework's context; return whether that was possible."""
     try:
         if isinstance(place, MutableMapping):
             cast("MutableMapping[str, object]", place)[key] = value
@@ -533,6 +535,8 @@ FRAMEWORKS: Final[Mapping[str, Framework]] = {
     "pydantic-ai": Framework("pydantic-ai-slim", "2.60", "3"),
     "langgraph": Framework("langgraph", "1.2", "2"),
     "openai-agents": Framework("openai-agents", "0.24", "0.25"),
+    "fastmcp": Framework("fastmcp", "4.1", "5"),
+    "langchain": Framework("langchain", "1.4", "2"),
 }
 """By the extra that installs each, with the extra's own range."""
 

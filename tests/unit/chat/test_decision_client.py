@@ -140,6 +140,35 @@ async def test_as_many_options_as_it_takes_are_asked() -> None:
     assert (await ask(client)).best("route") == ("refund", 0.97)
 
 
+class Small(ScriptedDecider):
+    """Takes few tokens."""
+
+    most_tokens = 40
+
+
+@pytest.mark.spec("020.4")
+async def test_more_tokens_than_the_model_takes_are_not_sent() -> None:
+    model = Small("refund", repeat=True)
+    client = DecisionClient(model)
+    assert client.most_tokens == 40
+    assert (await ask(client, "money back")).best("route")[0] == "refund"
+    with pytest.raises(DecisionAskError, match="tokens, and this model takes 40: shorten the text") as caught:
+        await ask(client, "money back " * 20)
+    assert not caught.value.retryable
+    with pytest.raises(DecisionAskError, match="this model takes 40"):
+        await ask(client, "money back", questions={"q": ChoiceQuestion({"a": "one " * 50, "b": ""}, "?")})
+    assert len(model.calls) == 1
+
+
+@pytest.mark.parametrize("most", [None, 0, -1, True, "40"], ids=repr)
+async def test_a_limit_of_tokens_that_is_none_limits_nothing(most: object) -> None:
+    model = ScriptedDecider("refund", repeat=True)
+    vars(model)["most_tokens"] = most
+    client = DecisionClient(model)
+    assert client.most_tokens is None
+    assert (await ask(client, "money back " * 2_000)).best("route")[0] == "refund"
+
+
 # --- bounds, as with a chat model ---
 
 

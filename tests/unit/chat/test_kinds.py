@@ -10,6 +10,7 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.system_one import SystemOneModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles.decision import DecisionModelProfile
 from pydantic_ai.providers.system_one import SystemOneProvider
 
 from jazz_select import Agent, FlowRegistry, FlowSelector
@@ -113,7 +114,16 @@ def test_what_decides_is_taken() -> None:
     for each in (system_one(), WrapperModel(system_one())):
         found = as_decision_model(each)
         assert isinstance(found, PydanticAIDecisions)
-        assert (found.name, found.most_options) == ("clm-latest", None)
+        assert (found.name, found.most_options, found.most_tokens) == ("clm-latest", None, None)
+
+
+@pytest.mark.spec("020.4")
+def test_a_profile_declares_what_a_local_model_takes() -> None:
+    provider = SystemOneProvider(base_url="http://127.0.0.1:1")
+    profile = DecisionModelProfile(decision_max_choice_options=64, context_window=8_192)
+    found = as_decision_model(SystemOneModel("clm", provider=provider, profile=profile))
+    assert isinstance(found, PydanticAIDecisions)
+    assert (found.most_options, found.most_tokens) == (64, 8_192)
 
 
 def test_one_that_can_do_both_is_both() -> None:

@@ -15,7 +15,13 @@ from jazz_select.integrations.toolkit import FRAMEWORKS, framework
 pytestmark = pytest.mark.spec("009.4")
 ROOT = Path(__file__).parents[3]
 PARTS = ROOT / "jazz_select" / "integrations"
-MODULES = {"pydantic-ai": "pydantic_ai", "langgraph": "langgraph", "openai-agents": "agents"}
+MODULES = {
+    "pydantic-ai": "pydantic_ai",
+    "langgraph": "langgraph",
+    "openai-agents": "agents",
+    "fastmcp": "fastmcp",
+    "langchain": "langchain",
+}
 MOST_LINES = 100
 """Of a part, code: what tells one call from another is of its framework, and takes some lines in each."""
 
@@ -73,9 +79,8 @@ def test_the_versions_that_fit_are_those_that_the_extra_installs(extra: str) -> 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = FRAMEWORKS[extra]
     assert project["optional-dependencies"][extra] == [f"{wanted.package}{wanted.wanted}"]
-    assert "jazz-select[langgraph,minilm,multilingual,openai-agents,pydantic-ai,serve]" in str(
-        project["optional-dependencies"]["test"]
-    )
+    everything = next(line for line in project["optional-dependencies"]["test"] if line.startswith("jazz-select["))
+    assert extra in everything.partition("[")[2].rstrip("]").split(",")
     constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     assert f"{wanted.package}=={version(wanted.package)}" in constraints
 
@@ -93,12 +98,22 @@ def code_lines(path: Path) -> int:
     return sum(number not in beside and bool(line.strip()) and line.strip()[0] != "#" for number, line in lines)
 
 
-ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in {"__init__.py", "toolkit.py"}]
+SHARED = {"__init__.py", "toolkit.py", "tool_search.py"}
+ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in SHARED]
+SEARCHERS = [path for path in ADAPTERS if "jazz_select.integrations.tool_search" in path.read_text("utf-8")]
+MOST_LINES_OF_A_SEARCHER = 60
 
 
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
 def test_a_part_is_short(path: Path) -> None:
     assert 10 < code_lines(path) <= MOST_LINES
+
+
+@pytest.mark.spec("020.2")
+def test_a_slot_for_tool_search_takes_few_lines() -> None:
+    lines = {path.stem: code_lines(path) for path in SEARCHERS}
+    assert len(lines) == 6
+    assert max(lines.values()) <= MOST_LINES_OF_A_SEARCHER, lines
 
 
 @pytest.mark.parametrize(
