@@ -11,20 +11,19 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from jazz_select.errors import DatabaseError, JazzSelectError, OtherFilesError
 from jazz_select.evaluation.overlay import Overlay, examples_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.postgres.catalogues import CatalogueVersion, SharedCatalogue
-from jazz_select.service.reload import look, source_location
+from jazz_select.service.source_files import look, source_location
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
-    from jazz_select.service.running import RunningCatalogue
 
 _AGREE_S: Final = 10.0
 """How long a change waits for the replicas that do not have it yet; after that it is tried again."""
@@ -56,6 +55,38 @@ def catalogue_digest(flows: str | None, registry: Mapping[str, BaseFlow], learne
     live = None if learned is None else learned.version("live")
     texts = {flow: sorted(texts) for flow, texts in sorted(examples_of(live).items()) if texts}
     return sha256(plain_bytes([sorted(found), checksums, texts])).hexdigest()
+
+
+class LiveFlows(Protocol):
+    """The flows that answer now."""
+
+    @property
+    def registry(self) -> Mapping[str, BaseFlow]:
+        """The flows, by id."""
+        ...
+
+
+class SwitchingCatalogue(Protocol):
+    """The catalogue of a replica: what answers now, and how it reads what is new.
+
+    Attributes:
+        problem: Why the newest files do not answer; empty if they do.
+    """
+
+    problem: str
+
+    @property
+    def live(self) -> LiveFlows:
+        """What answers now."""
+        ...
+
+    def learned_now(self) -> Overlay | None:
+        """Return what was learned, as it is stored now. Blocking."""
+        ...
+
+    async def reload(self) -> Any:
+        """Read the files anew, and answer with them."""
+        ...
 
 
 class Agreement:
@@ -149,7 +180,7 @@ class Agreement:
         """Look now: something changed."""
         self._heard.set()
 
-    async def follow(self, running: "RunningCatalogue") -> None:
+    async def follow(self, running: "SwitchingCatalogue") -> None:
         """Say that this replica lives, and follow the others to another version, until cancelled."""
         tried: tuple[int, float] = (0, 0.0)
         while True:
@@ -171,7 +202,7 @@ class Agreement:
                 _log.warning("agent %s: what was before still answers: %s", self._catalogue.scope, problem)
             await self._wait(_BEAT_S)
 
-    async def _follow(self, running: "RunningCatalogue", ahead: CatalogueVersion | None) -> None:
+    async def _follow(self, running: "SwitchingCatalogue", ahead: CatalogueVersion | None) -> None:
         """Read the catalogue anew, where files or what was learned are no longer what answers.
 
         Where they are, and the index holds another version, `ahead`, say so: somebody published other files.

@@ -23,8 +23,8 @@ from jazz_select.ports import Vectors
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.api.operations import chain_as_data
 from jazz_select.service.panel.runs import PanelFiles
-from jazz_select.service.reload import SeenFiles, look
 from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.service.source_files import SeenFiles, look
 from jazz_select.text import describe_error
 from jazz_select.threads import compute, run_unbounded
 

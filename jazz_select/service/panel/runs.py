@@ -25,8 +25,8 @@ from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
 from jazz_select.selector.forecast import LoggedAlone, logged_alone
 from jazz_select.service.api.models import RequestBody
-from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.source_files import source_location
 from jazz_select.text import describe_error
 from jazz_select.threads import compute
 

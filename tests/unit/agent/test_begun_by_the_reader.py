@@ -220,7 +220,7 @@ async def test_a_field_that_decides_needs_nobody(state: str, chosen: str) -> Non
     def look(order: str) -> dict[str, str]:
         return {"state": state, "order": order}
 
-    def change(order: str) -> dict[str, str]:  # noqa: ARG001 - a tool gets what its schema names
+    def change(order: str) -> dict[str, str]:
         return {}
 
     tools = [

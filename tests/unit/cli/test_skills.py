@@ -12,7 +12,7 @@ from jazz_select.build import load_registry
 from jazz_select.evaluation import load_overlay
 from jazz_select.outcomes import Source
 from jazz_select.service.agents import AgentSource
-from jazz_select.service.reload import look
+from jazz_select.service.source_files import look
 from jazz_select.settings import Settings
 from tests.skills import write_refunds, write_skill
 from tests.unit.chat.loopback import Provider
