@@ -173,6 +173,37 @@ def is_every(message: str, count: int) -> bool:
     return " ".join(words) in table["every"] and counted <= {count}
 
 
+def names_all(message: str) -> bool:
+    """Whether a message says that all of several things are meant, beside anything else: "forget both"."""
+    return len(message) <= LONGEST_READ and has_any(folded(message), phrases_in(language_of(message), "every"))
+
+
+def says_only(message: str) -> bool:
+    """Whether a message says that nothing but what it names is meant: "only 50 to Sam"."""
+    return len(message) <= LONGEST_READ and has_any(folded(message), phrases_in(language_of(message), "only"))
+
+
+def says_also(message: str, values: Iterable[str]) -> bool:
+    """Whether a message says that these values are of one more thing ("and also 30 to Lee"), and changes nothing.
+
+    Some of the words mean this at the end of a clause alone: "30 to Lee too", but "that is too much". In Japanese a
+    particle says so behind the value itself.
+    """
+    if len(message) > LONGEST_READ:
+        return False
+    text = with_whole_words(folded(message))
+    language = language_of(message)
+    changes = phrases_in(language, "stops") - phrases_in(language, "also")
+    if has_any(text, changes):
+        return False
+    if has_any(text, phrases_in(language, "also") - phrases_in(language, "last")):
+        return True
+    ends = [" ".join(WORD.findall(clause)) for clause in _CLAUSES.split(text)]
+    if any(f" {each}".endswith(f" {word}") for each in ends for word in phrases_in(language, "last")):
+        return True
+    return any(f"{folded(each)}{word}" in text for each in values for word in phrases_in(language, "behind"))
+
+
 def names_some(message: str, count: int) -> bool:
     """Whether a message names some of `count` things alone: "the first", "just one", "both" of three, "for her"."""
     if has_any(folded(message), phrases()["single"]):

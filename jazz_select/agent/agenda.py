@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, bounded
+from jazz_select.agent.conversation import MOST_FLOWS, FlowKey, OpenFlow, PendingCall, bounded
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.json_values import storable_fields
@@ -60,6 +60,17 @@ class Agenda:
             for each in self.flows[:-1]
             if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
         ]
+
+    def all_listed(self, question: PendingCall | None) -> list[OpenFlow]:
+        """Return the flow on top and those that its question lists beside it, in the question's order."""
+        if self.top is None or question is None or question.flow != self.top.name:
+            return []
+        return [self.top, *reversed(self.listed_in(question))]
+
+    def raised(self, key: FlowKey) -> "Agenda":
+        """Put an open flow on top."""
+        own = next((each for each in self.flows if each.key == key), None)
+        return self if own is None else self.with_on_top(own)
 
     def with_queued(self, reached: OpenFlow, question: PendingCall | None) -> "Agenda":
         """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""

@@ -186,7 +186,7 @@ def _question(name: str, declared: Input | None, meant: str, options: InputOptio
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
     """Say that a flow was called off, and what was already done."""
-    return " ".join(filter(None, (say("called_off", title=_with_objects(flow, titles)), _done_already(flow, titles))))
+    return " ".join(filter(None, (say("called_off", title=with_objects(flow, titles)), _done_already(flow, titles))))
 
 
 def left_undone(pending: PendingCall) -> str:
@@ -453,7 +453,7 @@ class AnswerWriter:
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
             if each.status == "queued" and each.turn == state.request.conversation.turns and not is_caller:
-                names.append(_with_objects(each, self.titles))
+                names.append(with_objects(each, self.titles))
         return say("to_come", steps=", ".join(names)) if names else ""
 
     async def _fill_schema(self, state: TurnState, schema: OutputSchema) -> tuple[TurnState, Tier]:
@@ -512,7 +512,7 @@ def _is_unsaid(run: FlowRun, titles: Titles) -> bool:
     return flow is not None and flow.only_called and run.status == "done" and not (run.text or flow.reply)
 
 
-def _with_objects(flow: OpenFlow, titles: Titles) -> str:
+def with_objects(flow: OpenFlow, titles: Titles) -> str:
     """Return a flow's title with what the user said for it, so that two wishes for the same flow are told apart.
 
     What flows that it calls found or asked for is no part of that, such as the code of a login.

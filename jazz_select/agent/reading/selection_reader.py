@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation import FlowKey, OpenFlow, PendingCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.bare_answer import (
@@ -36,7 +36,7 @@ from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
-from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
+from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all, says_also, says_only
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
@@ -118,15 +118,18 @@ class SelectionReader:
 
     async def _as_read(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
         """Complete the reading of a chat model."""
-        names = {flow_id(each.name): each.name for each in state.agenda.flows}
-        off = tuple(names[each] for each in decision.called_off if each in names)
-        reading = replace(reading, source="model", called_off=off)
+        message = state.request.message
+        reading = await self._with_called_off(state, replace(reading, source="model"), decision)
+        off = reading.called_off
         if state.pending is not None and decision.confirmed:
-            answer, no_yes = _confirmed(state.pending, decision, state.request.message, off)
+            is_off = any(each.key in off for each in state.agenda.all_listed(state.pending))
+            answer, no_yes = _confirmed(state.pending, decision, message, is_off=is_off)
             reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
-        waiting = next((each for each in reversed(state.agenda.flows) if each.name not in off), None)
+        if state.pending is not None:
+            reading = replace(reading, is_only=says_only(message))
+        waiting = next((each for each in reversed(state.agenda.flows) if each.key not in off), None)
         if waiting is None or state.agenda.waiting is None:
             return reading
         by_value = not (reading.wishes or off or reading.answer)
@@ -135,6 +138,22 @@ class SelectionReader:
         if waiting.name in reading.names or (by_value and says):
             return await self._with_heard(state, reading, waiting, chosen=True)
         return reading
+
+    async def _with_called_off(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
+        """Add which open flows are called off: of several wishes for a flow those that the values or the words name."""
+        off: list[FlowKey] = []
+        unclear: list[str] = []
+        notes: list[str] = []
+        names = {flow_id(each.name): each.name for each in state.agenda.flows}
+        for name in (names[each] for each in decision.called_off if each in names):
+            alike = [each for each in reversed(state.agenda.flows) if each.name == name]
+            if len(alike) > 1 and not names_all(state.request.message):
+                alike = _named_among(alike, await self._grounded(state, name, decision, notes))
+                if not alike:
+                    unclear.append(name)
+            off += [each.key for each in alike]
+        notes = [*reading.notes, *notes]
+        return replace(reading, called_off=tuple(off), off_unclear=tuple(unclear), notes=tuple(notes))
 
     async def _as_recalled(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
         """Complete a reading without a chat model: recall, a decision model, or the user's own choice."""
@@ -302,6 +321,10 @@ class SelectionReader:
             reading = replace(reading, notes=(*reading.notes, *notes))
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
             said = NOTHING_SAID  # that takes no place of this one
+        elif len(own) == 1 and _is_one_more(state, waiting, said):
+            others = [each for each in reading.wishes if each.flow != waiting.name]
+            reading = replace(reading, wishes=(Wish(waiting.name), Wish(waiting.name, said), *others))
+            said = NOTHING_SAID
         if len(own) > 1 and waiting.name not in reading.names:
             repeated = tuple(Wish(waiting.name, each) for each in own)
             reading = replace(reading, wishes=(*repeated, *reading.wishes))
@@ -514,8 +537,29 @@ def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
     return {**waiting.answers, **state.request.context}
 
 
+def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
+    """Whether values are said to be for one more object beside that of the flow that waits: "and also 30 to Lee".
+
+    A number alone ("also make it 60") tells no other object.
+    """
+    values = storable_fields(said.values)[0]
+    named = {name: each for name, each in values.items() if isinstance(each, str)}
+    return waiting.is_for_another(named) and says_also(state.request.message, [*named.values()])
+
+
+def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[OpenFlow]:
+    """Return those of several wishes for a flow that have the values that were named, all of them or else some."""
+    found: list[OpenFlow] = []
+    for said in named:
+        values = storable_fields(said.values)[0]
+        whole = [each for each in flows if each.has(values)]
+        some = [each for each in flows if each.shared(values)]
+        found += whole or (some if len(some) == 1 else [])
+    return found
+
+
 def _confirmed(
-    pending: PendingCall, decision: Decision, message: str, off: Sequence[str]
+    pending: PendingCall, decision: Decision, message: str, *, is_off: bool
 ) -> tuple[Literal["yes", "no", "unclear"], str]:
     """Return what a model read of the answer to the call that waits, and why a yes does not count.
 
@@ -528,7 +572,7 @@ def _confirmed(
         return "unclear", "the reader quotes no words for it"
     said, why = pending.answer_in(message, quote=quote)
     counts = said.answer == "yes"
-    return ("yes" if counts and pending.flow not in off else "unclear"), why
+    return ("yes" if counts and not is_off else "unclear"), why
 
 
 def _not_chosen(
