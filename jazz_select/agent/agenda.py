@@ -92,14 +92,17 @@ class Agenda:
     # --- wishes --------------------------------------------------------------
 
     def split_by_room(self, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
-        """Return the wishes for which a conversation has room beside its open flows, and the others."""
+        """Return the wishes for which a conversation has room beside its open flows, and the others.
+
+        A flow that is open is never pushed out by a new wish.
+        """
         room = MOST_FLOWS - sum(not each.is_final for each in self.flows)  # what destroyed something is kept
         taken: list[Wish] = []
         left: list[Wish] = []
         wanted = [(each.flow, _stored(each.said)) for each in wishes]
         for wish, own in zip(wishes, self._resumed(wanted), strict=True):
             needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
-            if taken and needs > room:
+            if needs > room:
                 left.append(wish)
                 continue
             room -= needs

@@ -357,6 +357,7 @@ class Part:
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
         ran: The calls made: stored are the last ten, and all destructive ones, of their results the beginning.
         final: Whether it called a destructive tool.
+        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -371,6 +372,7 @@ class Part:
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,10 +132,12 @@ class ActionRunner:
     async def _begin(self, action: Begin, state: TurnState) -> TurnState:
         wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
         wishes, too_many = state.agenda.split_by_room(wishes)
-        begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if too_many:
             left = left_open(", ".join(map(self._in_words, too_many)))
-            begun = replace(begun, text="\n\n".join(filter(None, (begun.text, left))))
+            state = replace(state, text="\n\n".join(filter(None, (state.text, left))))
+        if not wishes:
+            return state if state.granted is not None else asked_again(replace(state, way=ASK))
+        begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
             top = begun.agenda.top
             if top is not None and top.status == "queued" and not top.refusal:

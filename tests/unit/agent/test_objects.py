@@ -243,6 +243,24 @@ async def test_a_no_to_some_of_several_keeps_none_that_another_process_has_begun
     assert (late.conversation.flows, desk.log) == ((), ["pay Sam 50", "pay Kim 20"])
 
 
+async def test_what_is_gone_on_with_is_named_where_several_wishes_for_its_flow_were_open() -> None:
+    desk = Desk()
+    two = reads("send_money", values={"send_money": [{"to": "Sam"}, {"to": "Kim"}]})
+    off = reads(off=["send_money"], values={"send_money": {"to": "Sam"}})
+    _, second = await desk.talk([two, off], "money to Sam and to Kim", "forget Sam's")
+    assert second.text.endswith("Back to: Send money (Kim). Shall I go on with: Send money (Kim)?")
+
+
+async def test_a_new_wish_pushes_out_none_where_there_is_no_room() -> None:
+    desk = Desk()
+    orders = [str(60_100 + number) for number in range(MOST_FLOWS)]
+    readings = [reads("cancel_order", values={"order": orders}), reads("send_money", values=SAM)]
+    first, second, last = await desk.talk(readings, f"cancel {' '.join(orders)}", "and 50 to Sam", "yes")
+    assert second.text.startswith('This part is left open: "Send money (Sam, 50)"')
+    assert second.text.endswith(first.text)
+    assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in orders])
+
+
 OFF_ONE = [
     pytest.param("forget Kim's", {"to": "Kim"}, ["pay Sam 50"], id="the second"),
     pytest.param("forget the one for Sam", {"to": "Sam"}, ["pay Kim 20"], id="the first"),
