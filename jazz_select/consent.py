@@ -183,6 +183,17 @@ def says_only(message: str) -> bool:
     return len(message) <= LONGEST_READ and has_any(folded(message), phrases_in(language_of(message), "only"))
 
 
+def says_twice(message: str) -> bool:
+    """Whether a message says that something is wanted several times, and does not complain how often it was said."""
+    if len(message) > LONGEST_READ:
+        return False
+    text, language = folded(message), language_of(message)
+    repeats = phrases_in(language, "repeats")
+    told = phrases_in(language, "complains") | phrases_in(language, "reports")
+    told -= {word for phrase in repeats for word in phrase.split()}
+    return has_any(text, repeats) and not has_any(text, told)
+
+
 def says_also(message: str, values: Iterable[str]) -> bool:
     """Whether a message says that these values are of one more thing ("and also 30 to Lee"), and changes nothing.
 

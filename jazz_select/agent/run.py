@@ -114,7 +114,12 @@ class ActionRunner:
 
     @_perform.register
     async def _fill(self, action: Fill, state: TurnState) -> TurnState:
-        return fill(state, action, self.titles)
+        top = state.agenda.top
+        filled = fill(state, action, self.titles)
+        if top is None or action.said.times < 2:  # noqa: PLR2004 - more than once
+            return filled
+        once = say("only_once", title=with_objects(filled.agenda.top or top, self.titles))
+        return replace(filled, text="\n\n".join(filter(None, (filled.text, once))))
 
     @_perform.register
     async def _reject(self, _: Reject, state: TurnState) -> TurnState:
@@ -137,6 +142,8 @@ class ActionRunner:
             state = replace(state, text="\n\n".join(filter(None, (state.text, left))))
         if not wishes:
             return state if state.granted is not None else asked_again(replace(state, way=ASK))
+        once = (say("only_once", title=self._in_words(each)) for each in wishes if each.said.times > 1)
+        state = replace(state, text="\n\n".join(filter(None, (state.text, *once))))
         begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
             top = begun.agenda.top

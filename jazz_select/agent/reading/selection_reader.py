@@ -36,7 +36,7 @@ from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
-from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all, says_also, says_only
+from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all, says_also, says_only, says_twice
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
@@ -257,6 +257,10 @@ class SelectionReader:
         notes: list[str] = []
         for name in found.names:
             grounded = await self._grounded(state, name, found.decision, notes)
+            if len(grounded) == 1 and grounded[0].values and self.flows.may_write(self.flows.find(name)):
+                counts = (each for each in grounded[0].values.values() if isinstance(each, int))
+                if says_twice(state.request.message) and not any(1 < each < 10 for each in counts):  # noqa: PLR2004
+                    grounded = [grounded[0]._replace(times=2)]
             wishes.extend(Wish(name, said) for said in grounded)
         return tuple(wishes), tuple(notes)
 
@@ -291,8 +295,11 @@ class SelectionReader:
             notes += [note for note in more if note not in notes]
             refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
             notes += [note for note in refused if note not in notes]
-            if checked not in said:
+            same = next((place for place, each in enumerate(said) if each._replace(times=1) == checked), None)
+            if same is None:
                 said.append(checked)
+            elif checked.values:
+                said[same] = said[same]._replace(times=said[same].times + 1)
         return said
 
     async def _with_heard(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:

@@ -261,6 +261,47 @@ async def test_a_new_wish_pushes_out_none_where_there_is_no_room() -> None:
     assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in orders])
 
 
+TWICE = [
+    pytest.param("50 to Sam twice", [SAM, SAM], id="read so"),
+    pytest.param("50 to Sam, two times please", [SAM], id="said so"),
+    pytest.param("schick Sam zweimal 50", [SAM], id="de"),
+    pytest.param("envoie deux fois 50 à Sam", [SAM], id="fr"),
+    pytest.param("50 a Sam dos veces", [SAM], id="es"),
+    pytest.param("manda 50 a Sam due volte", [SAM], id="it"),
+    pytest.param("отправь Sam 50 два раза", [SAM], id="ru"),
+    pytest.param("Samに50を二回送って", [SAM], id="ja"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize(("message", "named"), TWICE)
+async def test_what_is_wanted_twice_is_done_once_and_said_to_be(message: str, named: list[Any]) -> None:
+    desk = Desk()
+    first, last = await desk.talk([reads("send_money", values={"send_money": named})], message, "yes")
+    assert first.status == "confirming"
+    assert len(first.text.split("\n\n")) == 2
+    assert "Send money (Sam, 50)" in first.text.partition("\n\n")[0]
+    assert (last.status, desk.log) == ("done", ["pay Sam 50"])
+
+
+@pytest.mark.parametrize(
+    "message", ["50 to Sam", "I have asked twice now: 50 to Sam!", "50 to Sam, as I said two times"]
+)
+async def test_what_is_wanted_once_says_nothing_of_that(message: str) -> None:
+    desk = Desk()
+    (first,) = await desk.talk([reads("send_money", values=SAM)], message)
+    assert first.text.startswith("This would be done next: Pay (to: Sam, amount: 50)")
+
+
+async def test_a_flow_that_waits_is_told_too_that_it_is_done_once() -> None:
+    desk = Desk()
+    readings = [reads("send_money", values={"to": "Sam"}), reads("send_money", values={"send_money": [SAM, SAM]})]
+    _, second, last = await desk.talk(readings, "money to Sam", "50, and that to Sam twice", "yes")
+    assert second.text.startswith("Only once at a time: Send money (Sam, 50).")
+    assert desk.log == ["pay Sam 50"]
+    assert last.status == "done"
+
+
 OFF_ONE = [
     pytest.param("forget Kim's", {"to": "Kim"}, ["pay Sam 50"], id="the second"),
     pytest.param("forget the one for Sam", {"to": "Sam"}, ["pay Kim 20"], id="the first"),
