@@ -146,9 +146,12 @@ def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
         return _refuse(state, reading)
     if pending is not None and reading.answer == "yes":
         return (Grant(), *_call_off(reading), *_follow_rest(reading, after=pending.flow))
-    if reading.is_only and (kept := _kept(state, reading)):
+    kept = _kept(state, reading)
+    is_corrected = not reading.is_more and any(each.said != NOTHING_SAID for each in kept)
+    if kept and (reading.is_only or is_corrected) and not reading.called_off:
         return (Refuse(kept=kept), *_begin_others(state, reading))
     instructs = bool(reading.wishes or reading.called_off or reading.off_unclear)
+    instructs = instructs or reading.says_values
     is_off = bool(listed) and listed[0] in reading.called_off and not is_some_off
     return (AskAgain(),) if reading.answer == "unclear" and (is_off or not instructs) else ()
 
@@ -162,7 +165,8 @@ def _call_off(reading: Reading) -> tuple[Action, ...]:
 def _kept(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
     """Return which of several wishes that a question lists stay wanted by a message that refuses it: those it names.
 
-    A message that corrects one of them, and does not say that it means only that, leaves the others as they were.
+    A message that corrects one of them, and does not say that it means only that, leaves the others as they were. They
+    are in the order of the question.
     """
     listed = state.agenda.all_listed(state.pending)
     if len(listed) < 2:  # noqa: PLR2004 - several
@@ -172,7 +176,8 @@ def _kept(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
     is_corrected = any(each.said.values for each in kept)
     if is_corrected and not reading.is_only:
         kept += [KeptWish(each.key) for each in listed if not any(each is own for own, _ in named)]
-    return tuple(kept)
+    order = [each.key for each in listed]
+    return tuple(sorted(kept, key=lambda each: order.index(each.key)))
 
 
 def _begin_others(state: TurnState, reading: Reading) -> tuple[Action, ...]:

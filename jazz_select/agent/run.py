@@ -25,7 +25,7 @@ from jazz_select.agent.actions import (
 )
 from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.answer import called_off, left_open, left_undone, too_late_text, with_objects
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.reading import Reading, Wish
@@ -172,6 +172,9 @@ class ActionRunner:
         if became:  # another process has begun some of them, and nobody is asked about the others again
             gone.update(listed)
         off = [each for each in reversed(state.agenda.flows) if each.key in gone]
+        for each in off:
+            if each.pending is not None:  # it was asked about with another wish that is parked
+                await self.approval.withdraw(each.pending.model_copy(update={"more": ()}))
         left = self._without(state, off, told=became, of=max(len(listed), 1), meant=action.meant)
         left = replace(left, pending=left.agenda.call_of_top(pending))
         if state.granted is not None:
@@ -253,7 +256,8 @@ class ActionRunner:
         texts = [*([told] if told else []), *(called_off(each, self.titles) for each in rest)]
         kept = tuple(flow for each in off for flow in self.gate.kept(each))
         gone = {each.key for each in off}
-        flows = tuple(each for each in state.agenda.flows if each.key not in gone)
+        calls = [each.pending for each in off if each.pending is not None]
+        flows = tuple(_without_calls(each, calls) for each in state.agenda.flows if each.key not in gone)
         agenda = Agenda(flows, (*state.agenda.failed, *kept))
         resumed = agenda.top.name if agenda.top is not None else ""
         return replace(state, way=ASK, agenda=agenda, text="\n\n".join(texts), resumed=resumed)
@@ -284,6 +288,15 @@ class ActionRunner:
         if self.titles.effects(called.ran):
             return False
         return bool(called.caller) and any(each.name == called.caller for each in off)
+
+
+def _without_calls(flow: OpenFlow, calls: Sequence[PendingCall]) -> OpenFlow:
+    """Return a parked flow whose question lists none of these calls of other wishes any more."""
+    pending = flow.pending
+    if pending is None:
+        return flow
+    more = tuple(each for each in pending.more if not any(each.is_same(call) for call in calls))
+    return flow.model_copy(update={"pending": pending.model_copy(update={"more": more})})
 
 
 def _with_call_withdrawn(state: TurnState) -> TurnState:

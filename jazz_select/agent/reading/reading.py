@@ -47,6 +47,7 @@ class Reading:
         called_off: The open flows that the user calls off.
         off_unclear: Names of flows of which the user calls off one, where several are open and nothing tells which.
         is_only: Whether nothing is meant but what it names: "only 50 to Sam".
+        is_more: Whether what it names is said to be one more: "also 30 to Lee".
         for_model: Whether the model that is at work on the flow hears it.
         is_first: Whether that model is the first to read it, and may hand it back.
         rest: The words beside the answer for which no flow was found.
@@ -76,6 +77,7 @@ class Reading:
     called_off: tuple[FlowKey, ...] = ()
     off_unclear: tuple[str, ...] = ()
     is_only: bool = False
+    is_more: bool = False
     for_model: bool = False
     is_first: bool = False
     rest: str = ""

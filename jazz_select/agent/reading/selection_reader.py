@@ -128,11 +128,12 @@ class SelectionReader:
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
         if state.pending is not None:
-            reading = replace(reading, is_only=says_only(message))
+            named = [each for wish in reading.wishes for each in wish.said.values.values() if isinstance(each, str)]
+            reading = replace(reading, is_only=says_only(message), is_more=says_also(message, named))
         waiting = next((each for each in reversed(state.agenda.flows) if each.key not in off), None)
         if waiting is None or state.agenda.waiting is None:
             return reading
-        by_value = not (reading.wishes or off or reading.answer)
+        by_value = not (reading.wishes or off or reading.answer in {"yes", "no"})
         key = flow_id(waiting.name)
         says = bool(decision.values.get(key) or decision.unclear.get(key))
         if waiting.name in reading.names or (by_value and says):
@@ -306,6 +307,11 @@ class SelectionReader:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
         reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
+        alike = [each for each in state.agenda.flows if each.name == waiting.name]
+        if len(alike) > 1 and waiting.name not in reading.names:
+            # Which of several wishes the values are for is decided by the values.
+            named = tuple(Wish(waiting.name, each) for each in own if each.values)
+            reading = replace(reading, wishes=(*named, *reading.wishes))
         asked = ConversationView.of(state, self.titles.flow).asked
         wanted = self.flows.asked_inputs(waiting)
         flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)

@@ -261,6 +261,43 @@ async def test_a_new_wish_pushes_out_none_where_there_is_no_room() -> None:
     assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in orders])
 
 
+CORRECTED = [
+    pytest.param("make Kim's 30", [KIM_30], ["pay Sam 50", "pay Kim 30"], id="the second"),
+    pytest.param("60 to Sam and 30 to Kim", [SAM_60, KIM_30], ["pay Sam 60", "pay Kim 30"], id="both"),
+    pytest.param("and also 30 to Kim", [KIM_30], ["pay Kim 20", "pay Kim 30", "pay Sam 50"], id="one more"),
+]
+
+
+@pytest.mark.spec("018.3")
+@pytest.mark.parametrize(("message", "named", "log"), CORRECTED)
+@pytest.mark.parametrize("flows", [("send_money",), ()], ids=["chosen", "by its values"])
+@pytest.mark.parametrize("confirm", [{}, {"confirm": {"is": "yes", "quote": "yes"}}], ids=["", "a yes that is none"])
+async def test_a_correction_of_one_of_several_changes_that_one(
+    message: str, named: list[Any], log: list[str], flows: tuple[str, ...], confirm: Any
+) -> None:
+    desk = Desk()
+    again = reads(*flows, values={"send_money": named}, **confirm)
+    *_, last = await desk.talk([BOTH, again], WISHED, message, "yes")
+    assert last.status == "done"
+    assert (sorted(desk.log) if len(log) > 2 else desk.log) == log
+
+
+async def test_a_yes_to_one_and_a_no_to_the_other_is_asked_about_alone() -> None:
+    desk = Desk()
+    off = reads(off=["send_money"], values={"send_money": {"to": "Kim"}}, confirm={"is": "yes", "quote": "yes to Sam"})
+    _, second, last = await desk.talk([BOTH, off], WISHED, "yes to Sam, no to Kim", "yes")
+    assert (second.status, last.status, desk.log) == ("confirming", "done", ["pay Sam 50"])
+
+
+async def test_what_was_called_off_of_a_parked_question_is_not_asked_again() -> None:
+    desk = Desk()
+    kim = reads(off=["send_money"], values={"send_money": {"to": "Kim"}})
+    messages = (WISHED, "first cancel 60142", "and forget Kim's", "yes", "yes")
+    *_, fourth, last = await desk.talk([BOTH, ASIDE, kim], *messages)
+    assert fourth.text.endswith("This would be done next: Pay (to: Sam, amount: 50). Shall I go on, yes or no?")
+    assert (last.status, desk.log) == ("done", ["cancel 60142", "pay Sam 50"])
+
+
 TWICE = [
     pytest.param("50 to Sam twice", [SAM, SAM], id="read so"),
     pytest.param("50 to Sam, two times please", [SAM], id="said so"),
