@@ -296,22 +296,15 @@ class SelectionReader:
             notes += [note for note in more if note not in notes]
             refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
             notes += [note for note in refused if note not in notes]
-            same = next((place for place, each in enumerate(said) if each._replace(times=1) == checked), None)
-            if same is None:
-                said.append(checked)
-            elif checked.values:
-                said[same] = said[same]._replace(times=said[same].times + 1)
+            _add_object(said, checked)
         return said
 
     async def _with_heard(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
         reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
-        alike = [each for each in state.agenda.flows if each.name == waiting.name]
-        if len(alike) > 1 and waiting.name not in reading.names:
-            # Which of several wishes the values are for is decided by the values.
-            named = tuple(Wish(waiting.name, each) for each in own if each.values)
-            reading = replace(reading, wishes=(*named, *reading.wishes))
+        if sum(each.name == waiting.name for each in state.agenda.flows) > 1 or len(own) > 1:
+            reading = _with_objects_named(reading, waiting, own)
         asked = ConversationView.of(state, self.titles.flow).asked
         wanted = self.flows.asked_inputs(waiting)
         flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
@@ -335,12 +328,7 @@ class SelectionReader:
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
             said = NOTHING_SAID  # that takes no place of this one
         elif len(own) == 1 and _is_one_more(state, waiting, said):
-            others = [each for each in reading.wishes if each.flow != waiting.name]
-            reading = replace(reading, wishes=(Wish(waiting.name), Wish(waiting.name, said), *others))
-            said = NOTHING_SAID
-        if len(own) > 1 and waiting.name not in reading.names:
-            repeated = tuple(Wish(waiting.name, each) for each in own)
-            reading = replace(reading, wishes=(*repeated, *reading.wishes))
+            return _with_one_more(reading, waiting, said)
         return replace(reading, said=said)
 
     async def _objects_for(
@@ -548,6 +536,29 @@ def _names_another_wish(state: TurnState, waiting: OpenFlow, said: Grounded, *, 
 def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
     """Return the values that a waiting flow has: its answers, and the caller's context."""
     return {**waiting.answers, **state.request.context}
+
+
+def _add_object(said: list[Grounded], found: Grounded) -> None:
+    """Add what was said for one object; the same once more is counted, and no object of its own."""
+    same = next((place for place, each in enumerate(said) if each._replace(times=1) == found), None)
+    if same is None:
+        said.append(found)
+    elif found.values:
+        said[same] = said[same]._replace(times=said[same].times + 1)
+
+
+def _with_objects_named(reading: Reading, waiting: OpenFlow, own: Sequence[Grounded]) -> Reading:
+    """Add the objects that a message names for a flow that it does not choose: each is a wish, told by its values."""
+    if waiting.name in reading.names:
+        return reading
+    named = tuple(Wish(waiting.name, each) for each in own if each.values or len(own) > 1)
+    return replace(reading, wishes=(*named, *reading.wishes))
+
+
+def _with_one_more(reading: Reading, waiting: OpenFlow, said: Grounded) -> Reading:
+    """Return the reading of a message whose values are for another object than that of the flow that waits."""
+    others = [each for each in reading.wishes if each.flow != waiting.name]
+    return replace(reading, said=NOTHING_SAID, wishes=(Wish(waiting.name), Wish(waiting.name, said), *others))
 
 
 def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
