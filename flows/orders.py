@@ -28,7 +28,7 @@ class TrackOrder(BaseFlow):
     ]
     tools = ["lookup_order", "get_tracking"]
     chain = tools
-    reply = "Your order {order_number}, {title}: {last_place} on {last_seen_on}. We expect it on {expected_on}."
+    reply = "Your order {order_number}, {title}: {last_place} on {last_seen_on}. {expectation}"
     aliases = ["order status", "WISMO"]
     steps = [
         "Find the order with lookup_order, by number or item where one was named. If several are open, ask which one.",

@@ -173,6 +173,48 @@ def is_every(message: str, count: int) -> bool:
     return " ".join(words) in table["every"] and counted <= {count}
 
 
+def names_all(message: str) -> bool:
+    """Whether a message says that all of several things are meant, beside anything else: "forget both"."""
+    return len(message) <= LONGEST_READ and has_any(folded(message), phrases_in(language_of(message), "every"))
+
+
+def says_only(message: str) -> bool:
+    """Whether a message says that nothing but what it names is meant: "only 50 to Sam"."""
+    return len(message) <= LONGEST_READ and has_any(folded(message), phrases_in(language_of(message), "only"))
+
+
+def says_twice(message: str) -> bool:
+    """Whether a message says that something is wanted several times, and does not complain how often it was said."""
+    if len(message) > LONGEST_READ:
+        return False
+    text, language = folded(message), language_of(message)
+    often = phrases_in(language, "often")
+    told = phrases_in(language, "complains") | phrases_in(language, "reports")
+    told -= {word for phrase in often for word in phrase.split()}
+    return has_any(text, often) and not has_any(text, told)
+
+
+def says_also(message: str, values: Iterable[str]) -> bool:
+    """Whether a message says that these values are of one more thing ("and also 30 to Lee"), and changes nothing.
+
+    Some of the words mean this at the end of a clause alone: "30 to Lee too", but "that is too much". In Japanese a
+    particle says so behind the value itself.
+    """
+    if len(message) > LONGEST_READ:
+        return False
+    text = with_whole_words(folded(message))
+    language = language_of(message)
+    changes = phrases_in(language, "stops") - phrases_in(language, "also")
+    if has_any(text, changes):
+        return False
+    if has_any(text, phrases_in(language, "also") - phrases_in(language, "last")):
+        return True
+    ends = [" ".join(WORD.findall(clause)) for clause in _CLAUSES.split(text)]
+    if any(f" {each}".endswith(f" {word}") for each in ends for word in phrases_in(language, "last")):
+        return True
+    return any(f"{folded(each)}{word}" in text for each in values for word in phrases_in(language, "behind"))
+
+
 def names_some(message: str, count: int) -> bool:
     """Whether a message names some of `count` things alone: "the first", "just one", "both" of three, "for her"."""
     if has_any(folded(message), phrases()["single"]):
@@ -860,12 +902,16 @@ def _other_thing(read: _ReadMessage, said: Sequence[_Label], *, is_statement: bo
     said = [each for each in said if each.kind not in _AGREEING]
     has_names = read.language != "de" and not read.text.isupper()
     is_about = any(each.kind in {"own", "points"} for each in said)
+    is_named = read.shown.has_names  # then somebody else beside it is another one
     recipient = _recipient(said, owned=has_names or not is_statement) if is_about else ""
+    if is_named and not recipient:
+        recipient = _recipient(said, led_by="kin")
     unknown = [place for place, each in enumerate(said) if each.is_unknown]
     if recipient or not unknown:
         return recipient
     for place in unknown:
         is_name = has_names and _is_other_name(said, place, begins=begins, is_statement=is_statement)
+        is_name = is_name or (is_named and has_names and _owns(read, said, place))
         if is_name or _is_one_of(said[place:]):
             return said[place].written
     first = said[unknown[0]]
@@ -883,6 +929,16 @@ def _is_other_name(said: Sequence[_Label], place: int, *, begins: bool, is_state
         gets_it = any(each.kind == "points" for each in said[2:]) and said[1].kind != "points"
         return not begins or gets_it  # "Kim gets it", but "Kill it"
     return not is_statement or said[place - 1].is_any("towards")
+
+
+def _owns(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
+    """Whether a word with a capital is somebody to whom something belongs: "Anna's account"."""
+    if not said[place].written[:1].isupper():
+        return False
+    owner = said[place].phrase.removesuffix("'s")
+    if owner != said[place].phrase:
+        return not read.shown.has(owner)
+    return place > 0 and said[place - 1].is_any("owners")
 
 
 def _is_one_of(said: Sequence[_Label]) -> bool:
@@ -921,14 +977,17 @@ def _is_bare(said: Sequence[_Label], language: str) -> bool:
     return len(words) <= (1 if language == "ru" else _MOST_BARE)
 
 
-def _recipient(labels: Sequence[_Label], *, owned: bool = True) -> str:
-    """Return whom something in words about what was asked is for, or ""; with `owned`, "to my brother" as well."""
+def _recipient(labels: Sequence[_Label], *, owned: bool = True, led_by: str = "between") -> str:
+    """Return whom something in words about what was asked is for, or ""; with `owned`, "to my brother" as well.
+
+    `led_by` is the kind of the words that may stand before somebody without a name.
+    """
     for place, (label, after) in enumerate(pairwise(labels)):
         if not label.is_any("towards"):
             continue
         if after.is_unknown and after.written[:1].isupper():
             return after.written
-        if owned and after.is_any("between") and place + 2 < len(labels) and labels[place + 2].is_unknown:
+        if owned and after.is_any(led_by) and place + 2 < len(labels) and labels[place + 2].is_unknown:
             return labels[place + 2].written
     return ""
 

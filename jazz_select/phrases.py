@@ -226,6 +226,8 @@ _RUN: Final = re.compile("[\u4e00-\u9fff]+|[\u30a0-\u30ff]+")
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
 _SHORTEST_ENDING: Final = 4
 """The least digits or letters by which the end of a number or a word names it: "the card ending in 4242"."""
+_MOST_NAMED: Final = 3
+"""The most words of a name."""
 _SHORTEST_FORM: Final = 5
 """The least letters by which two forms of a Russian word are told to be of one."""
 _PRONOUNS: Final = ("lo", "la", "le", "los", "las", "les")
@@ -268,6 +270,7 @@ class Shown:
         days: Its dates.
         times: Its times of the day, such as "18:00".
         money: Its currencies.
+        has_names: Whether one of its values is a name, such as a person's, by the capitals of all its words.
     """
 
     words: frozenset[str]
@@ -278,6 +281,7 @@ class Shown:
     days: frozenset[date]
     times: frozenset[str]
     money: frozenset[str]
+    has_names: bool
 
     @classmethod
     def by(cls, asked: Asked) -> "Shown":
@@ -304,6 +308,7 @@ class Shown:
             days=days,
             times=frozenset(map(_time, _CLOCK.finditer(text))),
             money=frozenset(_currencies()[each] for each in _moneys(text)),
+            has_names=any(map(_is_name, asked.arguments.values())),
         )
 
     @property
@@ -454,6 +459,12 @@ def _is_form(word: str, of: str) -> bool:
         return is_long or (len(word) == len(of) and word[:-1] == of[:-1])
     begins = max(len(of) - 2, _SHORTEST_ENDING)
     return len(of) > _SHORTEST_FORM and of not in ACTING and word.startswith(_without_accents(of)[:begins])
+
+
+def _is_name(value: object) -> bool:
+    """Whether a value is a name: one to a few words, each of letters alone and with a capital."""
+    words = value.split() if isinstance(value, str) else []
+    return 0 < len(words) <= _MOST_NAMED and all(each.isalpha() and each.istitle() for each in words)
 
 
 def _texts(value: object) -> Iterator[str]:

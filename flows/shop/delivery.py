@@ -73,9 +73,15 @@ class Delivery(Rules):
             last_seen_on=row["day"],
             last_place=row["place"],
             expected_on=row["expected_on"],
+            expectation=self._expectation(row["expected_on"]),
             working_days_since=working_days(date.fromisoformat(row["day"]), self._today),
             tracking_link=f"https://carrier.example/{tracking_number}",
         )
+
+    def _expectation(self, day: str) -> str:
+        """Say on which day a parcel is expected, or was if that day has passed."""
+        is_over = date.fromisoformat(day) < self._today
+        return f"It was expected on {day}." if is_over else f"We expect it on {day}."
 
     def validate_address(self, address: str) -> ValidAddress:
         """Check that the carrier knows an address, and give it as it is to be written.

@@ -277,6 +277,7 @@ class Scan:
     last_seen_on: str
     last_place: str
     expected_on: str
+    expectation: str
     working_days_since: int
     tracking_link: str
 

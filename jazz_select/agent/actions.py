@@ -1,7 +1,9 @@
 """What a turn does, one frozen value each: `decide` returns them, the runner carries them out in order."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from jazz_select.agent.conversation import FlowKey
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.stages import UserQuestion
@@ -12,11 +14,24 @@ class Grant:
     """Let the call that waits be made; everything it was shown with may follow."""
 
 
+class KeptWish(NamedTuple):
+    """A wish that a question lists and that stays wanted when the question is refused, with what is corrected of it."""
+
+    key: FlowKey
+    said: Grounded = NOTHING_SAID
+
+
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Drop the call that waits, and call its flow off; `is_heard`: the model that wanted it hears the message."""
+    """Drop the call that waits, and call its flow off, with all wishes that its question lists.
+
+    Attributes:
+        is_heard: Whether the model that wanted the call hears the message, and its flow goes on.
+        kept: The listed wishes that are asked about again, in order.
+    """
 
     is_heard: bool = False
+    kept: tuple[KeptWish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +83,19 @@ class CallOff:
     """Call these open flows off.
 
     Attributes:
-        flows: Their names; empty for just the one on top.
+        flows: Their keys; empty for just the one on top.
         meant: The flows that the user meant, if any.
     """
 
-    flows: tuple[str, ...] = ()
+    flows: tuple[FlowKey, ...] = ()
     meant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskWhichWish:
+    """Ask which of several open wishes for these flows the user calls off."""
+
+    flows: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +150,7 @@ Action = (
     | Reject
     | Begin
     | CallOff
+    | AskWhichWish
     | LeaveOver
     | AskWhich
     | AskAgain

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, PendingCall, bounded
+from jazz_select.agent.conversation import MOST_FLOWS, FlowKey, OpenFlow, PendingCall, bounded
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.json_values import storable_fields
@@ -61,6 +61,17 @@ class Agenda:
             if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
         ]
 
+    def all_listed(self, question: PendingCall | None) -> list[OpenFlow]:
+        """Return the flow on top and those that its question lists beside it, in the question's order."""
+        if self.top is None or question is None or question.flow != self.top.name:
+            return []
+        return [self.top, *reversed(self.listed_in(question))]
+
+    def raised(self, key: FlowKey) -> "Agenda":
+        """Put an open flow on top."""
+        own = next((each for each in self.flows if each.key == key), None)
+        return self if own is None else self.with_on_top(own)
+
     def with_queued(self, reached: OpenFlow, question: PendingCall | None) -> "Agenda":
         """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""
         below = tuple(reached if each.key == reached.key else each for each in self.flows[:-1])
@@ -81,14 +92,17 @@ class Agenda:
     # --- wishes --------------------------------------------------------------
 
     def split_by_room(self, wishes: Sequence[Wish]) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
-        """Return the wishes for which a conversation has room beside its open flows, and the others."""
+        """Return the wishes for which a conversation has room beside its open flows, and the others.
+
+        A flow that is open is never pushed out by a new wish.
+        """
         room = MOST_FLOWS - sum(not each.is_final for each in self.flows)  # what destroyed something is kept
         taken: list[Wish] = []
         left: list[Wish] = []
         wanted = [(each.flow, _stored(each.said)) for each in wishes]
         for wish, own in zip(wishes, self._resumed(wanted), strict=True):
             needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
-            if taken and needs > room:
+            if needs > room:
                 left.append(wish)
                 continue
             room -= needs

@@ -181,7 +181,7 @@ class Agent:
         )
         options = ChainOptions.of({each.name: getattr(calls, each.name) for each in fields(calls)})
         flows = self._flows = KnownFlows(selector.flow_registry, executor.tools)
-        self._titles = Titles(flows.find, executor.tools)
+        self._titles = Titles(flows)
         loops = None
         if chat is not None:
             loops = OpenFlows(

@@ -1,6 +1,6 @@
 """The end of a turn: what happened in words, and the answer in the requested schema."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -75,7 +75,7 @@ def _failed(run: FlowRun, titles: Titles) -> str:
 def _refused(run: FlowRun, titles: Titles) -> str:
     """Return the words of what refused a flow, what is done all the same, and which of its parts are not done."""
     ended = [part for part in run.all if not part.parts]
-    texts = [part.refusal for part in ended if part.refusal]
+    texts = [part.text for part in ended if part.refusal]  # what an earlier turn has told has none
     done = [worded(part, titles) for part in ended if part.status == "done" and part is not run]
     if (ran := _ran_before(run, titles)) and not done:
         done.append(titles.done_already(ran))
@@ -186,7 +186,7 @@ def _question(name: str, declared: Input | None, meant: str, options: InputOptio
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
     """Say that a flow was called off, and what was already done."""
-    return " ".join(filter(None, (say("called_off", title=_with_objects(flow, titles)), _done_already(flow, titles))))
+    return " ".join(filter(None, (say("called_off", title=with_objects(flow, titles)), _done_already(flow, titles))))
 
 
 def left_undone(pending: PendingCall) -> str:
@@ -219,14 +219,15 @@ def too_late_text(pending: PendingCall, became: Sequence[Before]) -> str:
     return " ".join((*late, *((_not_done(not_begun),) if not_begun else ())))
 
 
-def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
+def repeated_question(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
     """Repeat what a flow waits for; if everything is known, ask whether to go on, and name the changed steps."""
+    known = state.request.context
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left and not flow.anew:
         return question_for(titles.find(flow.name), left, flow.choices, flow.wrong, flow.options)
     if flow.anew:
-        return f"{_done_already(flow, titles)} {say('go_on', title=titles.flow(flow.name))}"
-    return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=titles.flow(flow.name)))))
+        return f"{_done_already(flow, titles)} {say('go_on', title=_title_among(flow, state, titles))}"
+    return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=_title_among(flow, state, titles)))))
 
 
 def _changed(flow: OpenFlow, titles: Titles) -> str:
@@ -297,7 +298,7 @@ def cut_short(state: TurnState, titles: Titles) -> TurnState:
         return replace(state, text=f"{late}\n\n{state.text}")
     top, last = state.agenda.top, state.runs[-1] if state.runs else None
     goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
-    question = repeated_question(top, state.request.context, titles) if top is not None and goes_on else ""
+    question = repeated_question(top, state, titles) if top is not None and goes_on else ""
     nothing = last is None and state.chain is None and not state.text
     return replace(
         state,
@@ -379,7 +380,8 @@ class AnswerWriter:
             if (run.status != "failed" or _exceeded_budget() is None) and not _is_unsaid(run, titles)
         ]
         top = state.agenda.top
-        back = say("back", title=titles.flow(state.resumed)) if state.resumed else ""
+        resumed = next((each for each in reversed(state.agenda.flows) if each.name == state.resumed), None)
+        back = "" if resumed is None else say("back", title=_title_among(resumed, state, titles))
         if status == "handed_over":
             back = ""
             texts = _taken_over(state, titles, contact)
@@ -387,9 +389,9 @@ class AnswerWriter:
             status = status if state.pending is not None else "waiting"
         elif back and top is not None and state.request.schema is None:
             if state.pending is not None:
-                back = f"{back} {state.pending.question()}"
+                back = f"{say('back', title=titles.flow(top.name))} {state.pending.question()}"
             elif top.status != "active":
-                back = f"{back} {repeated_question(top, state.request.context, titles)}"
+                back = f"{back} {repeated_question(top, state, titles)}"
                 status = "waiting" if status == "done" else status
         elif state.pending is not None:
             texts = [
@@ -407,7 +409,7 @@ class AnswerWriter:
                 state.pending.question(),
             ]
         elif top is not None and top.status != "active" and (not state.runs or not state.runs[-1].begun):
-            status, texts = "waiting", [repeated_question(top, state.request.context, titles)]
+            status, texts = "waiting", [repeated_question(top, state, titles)]
         if isinstance(state.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(state, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
         if status in {"waiting", "confirming"} and not back and (queued := self._queued(state)):
@@ -453,7 +455,7 @@ class AnswerWriter:
             flow = self.titles.find(each.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
             if each.status == "queued" and each.turn == state.request.conversation.turns and not is_caller:
-                names.append(_with_objects(each, self.titles))
+                names.append(with_objects(each, self.titles))
         return say("to_come", steps=", ".join(names)) if names else ""
 
     async def _fill_schema(self, state: TurnState, schema: OutputSchema) -> tuple[TurnState, Tier]:
@@ -512,7 +514,13 @@ def _is_unsaid(run: FlowRun, titles: Titles) -> bool:
     return flow is not None and flow.only_called and run.status == "done" and not (run.text or flow.reply)
 
 
-def _with_objects(flow: OpenFlow, titles: Titles) -> str:
+def _title_among(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
+    """Return a flow's title, with what it is for where several wishes for the flow were open in this turn."""
+    keys = {each.key for each in (*state.request.conversation.flows, *state.agenda.flows) if each.name == flow.name}
+    return with_objects(flow, titles) if len(keys) > 1 else titles.flow(flow.name)
+
+
+def with_objects(flow: OpenFlow, titles: Titles) -> str:
     """Return a flow's title with what the user said for it, so that two wishes for the same flow are told apart.
 
     What flows that it calls found or asked for is no part of that, such as the code of a login.

@@ -269,6 +269,8 @@ LONGEST_RESULT: Final = 24_000
 ONE_OF: Final = "one of "
 """Prefix of the name of a decision step of a chain; the candidate tools follow."""
 LeftOut = Literal["", "part", "all"]
+FlowKey = tuple[str, int, int]
+"""What tells an open flow from another wish for the same flow: its name, the turn, and which one of that turn."""
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
@@ -355,6 +357,7 @@ class Part:
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
         ran: The calls made: stored are the last ten, and all destructive ones, of their results the beginning.
         final: Whether it called a destructive tool.
+        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -369,6 +372,7 @@ class Part:
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,8 +465,8 @@ class OpenFlow(_Frozen):
         return {name: value for name, value in known.items() if name != "nowhere"}
 
     @property
-    def key(self) -> tuple[str, int, int]:
-        """What tells it from another wish for the same flow: its name, the turn, and which one of that turn."""
+    def key(self) -> FlowKey:
+        """What tells it from another wish for the same flow."""
         return self.name, self.turn, self.nth
 
     def has(self, values: Mapping[str, Any]) -> bool:
@@ -470,6 +474,10 @@ class OpenFlow(_Frozen):
         return bool(values) and all(
             name in self.answers and self.answers[name] == each for name, each in values.items()
         )
+
+    def shared(self, values: Mapping[str, Any]) -> int:
+        """Return how many of these values it has."""
+        return sum(name in self.answers and self.answers[name] == each for name, each in values.items())
 
     def is_for_another(self, values: Mapping[str, Any]) -> bool:
         """Whether it has other values than these for an input."""

@@ -1,5 +1,6 @@
 """The view of a conversation during a turn, from which its prompts are made."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -65,9 +66,18 @@ class ConversationView:
         """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
         conversation, top = state.request.conversation, state.agenda.top
         waiting = None if agreed else conversation.pending
+        names = Counter(each.name for each in state.agenda.flows)
+        objects = {
+            name: [_object_of(each) for each in reversed(state.agenda.flows) if each.name == name]
+            for name, count in names.items()
+            if count > 1
+        }
         return cls(
             request=state.request,
-            flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(state.agenda.flows)),
+            flows=tuple(
+                _in_view(each, title, waiting, is_top=each is top, objects=objects.get(each.name, ()))
+                for each in reversed(state.agenda.flows)
+            ),
             calls=(*conversation.calls, *state.calls, *made),
             waits_for=waiting.question_for_models() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
@@ -187,7 +197,20 @@ class ConversationView:
         return "\n".join(lines)
 
 
-def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall | None, *, is_top: bool) -> FlowInView:
+def _object_of(flow: OpenFlow) -> str:
+    """Return what a wish is for, by the values that it has."""
+    values = (f"{in_words(name)}: {_value(value)}" for name, value in flow.answers.items())
+    return ", ".join(values) or "nothing said yet"
+
+
+def _in_view(
+    flow: OpenFlow,
+    title: Callable[[str], str],
+    waiting: PendingCall | None,
+    *,
+    is_top: bool,
+    objects: Sequence[str],
+) -> FlowInView:
     pending = flow.pending or (waiting if is_top and waiting is not None and waiting.flow == flow.name else None)
     return FlowInView(
         flow_id=flow_id(flow.name),
@@ -196,6 +219,7 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall |
         state="under way" if is_top else "parked",
         wanted=flow.request,
         waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question_for_models(),
+        objects=objects,
     )
 
 

@@ -12,19 +12,23 @@ from jazz_select.agent.actions import (
     Answer,
     AskAgain,
     AskWhich,
+    AskWhichWish,
     Begin,
     CallOff,
     Continue,
     Fill,
     Grant,
+    KeptWish,
     LeaveOver,
     Refuse,
     Reject,
     Tell,
 )
 from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
 from jazz_select.agent.reading.reading import Able, Reading, Wish
 from jazz_select.agent.turn import TurnState
+from jazz_select.json_values import storable_fields
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Reason
 
@@ -111,26 +115,20 @@ def _follow_rest(reading: Reading, *, after: str = "") -> tuple[Action, ...]:
 
 def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
     """Follow what a chat model read."""
-    pending, waiting = state.pending, state.agenda.waiting
-    own = "" if pending is None else pending.flow
-    if pending is not None and reading.answer == "no":
-        return _refuse(state, reading)
-    if pending is not None and reading.answer == "yes":
-        off = (CallOff(reading.called_off),) if reading.called_off else ()
-        return (Grant(), *off, *_follow_rest(reading, after=own))
-    instructs = bool(reading.wishes or reading.called_off)
-    if reading.answer == "unclear" and (own in reading.called_off or not instructs):
-        return (AskAgain(),)
+    if answered := _follow_reply(state, reading):
+        return answered
+    waiting = state.agenda.waiting
+    instructs = bool(reading.wishes or reading.called_off or reading.off_unclear)
     if not instructs and waiting is not None and reading.says_values:
         return _go_on(state, waiting, reading, able)
-    if reading.called_off and not reading.wishes:
-        return (CallOff(reading.called_off),)
+    off = _call_off(reading)
+    if off and not reading.wishes:
+        return off
     if not reading.wishes:
         if state.agenda.top is None or able.answers:
             return (Answer(why_open(reading.selection)),)
         return (AskAgain(),) if waiting is not None else (Continue(),)
-    off = (CallOff(reading.called_off, meant=tuple(reading.names)),) if reading.called_off else ()
-    top = next((each for each in reversed(state.agenda.flows) if each.name not in reading.called_off), None)
+    top = next((each for each in reversed(state.agenda.flows) if each.key not in reading.called_off), None)
     if waiting is None or top is None or top.name not in reading.names:
         return (*off, Begin(reading.wishes, wanted=reading.wanted))
     if reading.names == [top.name]:
@@ -140,8 +138,85 @@ def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Actio
     return (*off, Fill(reading.said, goes_on=True), Begin((first, *others), wanted=reading.wanted))
 
 
+def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
+    """Follow what a model read of the answer to the call that waits; nothing if there is none, or it says no more."""
+    pending, listed = state.pending, [each.key for each in state.agenda.all_listed(state.pending)]
+    is_some_off = 0 < sum(each in reading.called_off for each in listed) < len(listed)
+    if pending is not None and reading.answer == "no" and not is_some_off:
+        return _refuse(state, reading)
+    if pending is not None and reading.answer == "yes":
+        return (Grant(), *_call_off(reading), *_follow_rest(reading, after=pending.flow))
+    kept = _kept(state, reading)
+    is_corrected = not reading.is_more and any(each.said != NOTHING_SAID for each in kept)
+    if kept and (reading.is_only or is_corrected) and not reading.called_off:
+        return (Refuse(kept=kept), *_begin_others(state, reading))
+    instructs = bool(reading.wishes or reading.called_off or reading.off_unclear)
+    instructs = instructs or reading.says_values
+    is_off = bool(listed) and listed[0] in reading.called_off and not is_some_off
+    return (AskAgain(),) if reading.answer == "unclear" and (is_off or not instructs) else ()
+
+
+def _call_off(reading: Reading) -> tuple[Action, ...]:
+    """Call off what a message calls off, and ask which of several wishes is meant where it does not say."""
+    off = (CallOff(reading.called_off, meant=tuple(reading.names)),) if reading.called_off else ()
+    return (*off, AskWhichWish(reading.off_unclear)) if reading.off_unclear else off
+
+
+def _kept(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
+    """Return which of several wishes that a question lists stay wanted by a message that refuses it: those it names.
+
+    A message that corrects one of them, and does not say that it means only that, leaves the others as they were. They
+    are in the order of the question.
+    """
+    listed = state.agenda.all_listed(state.pending)
+    if len(listed) < 2:  # noqa: PLR2004 - several
+        return ()
+    named = [(own, wish.said) for own, wish in _listed_wishes(listed, reading.wishes) if own is not None]
+    kept = [KeptWish(own.key, _new_in(said, own)) for own, said in named]
+    is_corrected = any(each.said.values for each in kept)
+    if is_corrected and not reading.is_only:
+        kept += [KeptWish(each.key) for each in listed if not any(each is own for own, _ in named)]
+    order = [each.key for each in listed]
+    return tuple(sorted(kept, key=lambda each: order.index(each.key)))
+
+
+def _begin_others(state: TurnState, reading: Reading) -> tuple[Action, ...]:
+    """Begin the wishes that are none of those that a question lists."""
+    listed = state.agenda.all_listed(state.pending)
+    others = tuple(wish for own, wish in _listed_wishes(listed, reading.wishes) if own is None)
+    # What is kept of the same flow is named first, so that another object takes no place of it.
+    own = tuple(Wish(each.name) for each in listed[:1] if any(wish.flow == each.name for wish in others))
+    return (Begin((*own, *others), wanted=reading.wanted),) if others else ()
+
+
+def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow | None, Wish]]:
+    """Return the wishes, each with the listed one that has its values, or shares most of them; None without one."""
+    left = list(listed)
+    found: list[tuple[OpenFlow | None, Wish]] = []
+    for wish in wishes:
+        values = storable_fields(wish.said.values)[0]
+        alike = [each for each in left if each.name == wish.flow and each.shared(values)]
+        own = max(alike, key=lambda each: each.shared(values), default=None)
+        if own is not None:
+            left.remove(own)
+        found.append((own, wish))
+    return found
+
+
+def _new_in(said: Grounded, own: OpenFlow) -> Grounded:
+    """Return what is new to a wish of what was said for it."""
+    stored = storable_fields(said.values)[0]
+    new = {name: value for name, value in said.values.items() if own.answers.get(name) != stored.get(name)}
+    return said._replace(values=new) if new or said.unclear or said.wrong else NOTHING_SAID
+
+
 def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
-    """Drop the call that waits. If the message goes on with its flow, the model at work there hears it."""
+    """Drop the call that waits. If the message goes on with its flow, the model at work there hears it.
+
+    Of several calls that were asked about together, those that the message names are asked about again.
+    """
+    if kept := _kept(state, reading):
+        return (Refuse(kept=kept), *_begin_others(state, reading))
     pending, top = state.pending, state.agenda.top
     own = "" if pending is None else pending.flow
     goes_on = own in reading.names

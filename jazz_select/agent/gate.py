@@ -68,7 +68,8 @@ class DestructionGate:
         doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(ended, run)}
         if run is not None and approval is not None:
             doubt["unheard"] = self._unheard(ended.name, run, approval)
-        return (ended.model_copy(update={"status": "failed", **doubt}),)
+        tried_again = {path: replace(part, refusal="") for path, part in ended.parts.items()}
+        return (ended.model_copy(update={"status": "failed", "parts": tried_again, **doubt}),)
 
     def _doubt(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
         """Return the destructive tools that were called and failed: they may have had their effect.

@@ -11,19 +11,21 @@ from jazz_select.agent.actions import (
     Answer,
     AskAgain,
     AskWhich,
+    AskWhichWish,
     Begin,
     CallOff,
     Continue,
     Fill,
     Grant,
+    KeptWish,
     LeaveOver,
     Refuse,
     Reject,
     Tell,
 )
 from jazz_select.agent.agenda import Agenda
-from jazz_select.agent.answer import called_off, left_open, left_undone, too_late_text
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.answer import called_off, left_open, left_undone, too_late_text, with_objects
+from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.reading import Reading, Wish
@@ -90,15 +92,17 @@ class ActionRunner:
         pending, top = state.pending, state.agenda.top
         if pending is None:
             return state
+        listed = state.agenda.all_listed(pending)
         became = too_late_text(pending, await self.approval.withdraw(pending))
         state = _with_call_withdrawn(state)
+        if action.kept and not became:
+            return self._with_kept(state, action.kept, listed)
         if action.is_heard and top is not None:
             agenda = state.agenda.with_top(top.model_copy(update={"status": "active"}))
             text = "\n\n".join(filter(None, (state.text, became)))
             return replace(state, way=RUN, agenda=agenda, text=text)
         if top is not None and pending.flow:
-            refused = [top, *reversed(state.agenda.listed_in(pending))]
-            return self._without(state, refused, told=became, of=len(refused))
+            return self._without(state, listed, told=became, of=len(listed))
         return replace(state, way=ASK, text=became or left_undone(pending))
 
     @_perform.register
@@ -110,7 +114,12 @@ class ActionRunner:
 
     @_perform.register
     async def _fill(self, action: Fill, state: TurnState) -> TurnState:
-        return fill(state, action, self.titles)
+        top = state.agenda.top
+        filled = fill(state, action, self.titles)
+        if top is None or action.said.times < 2:  # noqa: PLR2004 - more than once
+            return filled
+        once = say("only_once", title=with_objects(filled.agenda.top or top, self.titles))
+        return replace(filled, text="\n\n".join(filter(None, (filled.text, once))))
 
     @_perform.register
     async def _reject(self, _: Reject, state: TurnState) -> TurnState:
@@ -128,10 +137,14 @@ class ActionRunner:
     async def _begin(self, action: Begin, state: TurnState) -> TurnState:
         wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
         wishes, too_many = state.agenda.split_by_room(wishes)
-        begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if too_many:
             left = left_open(", ".join(map(self._in_words, too_many)))
-            begun = replace(begun, text="\n\n".join(filter(None, (begun.text, left))))
+            state = replace(state, text="\n\n".join(filter(None, (state.text, left))))
+        if not wishes:
+            return state if state.granted is not None else asked_again(replace(state, way=ASK))
+        once = (say("only_once", title=self._in_words(each)) for each in wishes if each.said.times > 1)
+        state = replace(state, text="\n\n".join(filter(None, (state.text, *once))))
+        begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
             top = begun.agenda.top
             if top is not None and top.status == "queued" and not top.refusal:
@@ -147,16 +160,37 @@ class ActionRunner:
     @_perform.register
     async def _call_off(self, action: CallOff, state: TurnState) -> TurnState:
         top = [state.agenda.top] if state.agenda.top is not None else []
-        named = [each for each in reversed(state.agenda.flows) if each.name in action.flows]
+        named = [each for each in reversed(state.agenda.flows) if each.key in action.flows]
         off = named if action.flows else top
         off = [*off, *self._called_for(state.agenda, off)]
         pending, became = state.pending, ""
-        if pending is not None and any(each.name == pending.flow for each in off):
+        listed = [each.key for each in state.agenda.all_listed(pending)]
+        if pending is not None and any(each.key in listed for each in off):
             became = too_late_text(pending, await self.approval.withdraw(pending))
             state, pending = _with_call_withdrawn(state), None
-        left = self._without(state, off, told=became, meant=action.meant)
+        gone = {each.key for each in off}
+        if became:  # another process has begun some of them, and nobody is asked about the others again
+            gone.update(listed)
+        off = [each for each in reversed(state.agenda.flows) if each.key in gone]
+        for each in off:
+            if each.pending is not None:  # it was asked about with another wish that is parked
+                await self.approval.withdraw(each.pending.model_copy(update={"more": ()}))
+        left = self._without(state, off, told=became, of=max(len(listed), 1), meant=action.meant)
         left = replace(left, pending=left.agenda.call_of_top(pending))
-        return left if state.granted is None else replace(left, way=state.way, resumed="")
+        if state.granted is not None:
+            return replace(left, way=state.way, resumed="")
+        following = left.agenda.top
+        if pending is None and following is not None and following.key in listed:
+            return replace(left, way=RUN, resumed="")  # the question is asked anew about those that are left
+        return left
+
+    @_perform.register
+    async def _ask_which_wish(self, action: AskWhichWish, state: TurnState) -> TurnState:
+        alike = [each for each in reversed(state.agenda.flows) if each.name in action.flows]
+        asked = f"{say('which')} {'; '.join(with_objects(each, self.titles) for each in alike)}"
+        text = "\n\n".join(filter(None, (state.text, asked)))
+        way = ASK if state.granted is None else state.way
+        return replace(state, way=way, text=text, reason=f"which is called off is not clear: {', '.join(action.flows)}")
 
     @_perform.register
     async def _leave_over(self, action: LeaveOver, state: TurnState) -> TurnState:
@@ -186,6 +220,19 @@ class ActionRunner:
         reason = state.reason or action.why
         return replace(state, way=Way("ask", pauses=action.pauses), text=say(action.text), reason=reason)
 
+    def _with_kept(self, state: TurnState, kept: Sequence[KeptWish], listed: Sequence[OpenFlow]) -> TurnState:
+        """Call off the listed wishes but for those that are kept, and ask about these anew, as they were corrected."""
+        keys = {each.key for each in kept}
+        refused = [each for each in state.agenda.flows if each.key in {one.key for one in listed} - keys]
+        if refused:
+            state = replace(self._without(state, refused), resumed="")
+        for each in reversed(kept):
+            agenda = state.agenda.raised(each.key)
+            if agenda.top is not None:
+                agenda = agenda.with_top(agenda.top.model_copy(update={"status": "queued"}))
+            state = fill(replace(state, agenda=agenda), Fill(each.said, goes_on=True), self.titles)
+        return state
+
     def _in_words(self, wish: Wish) -> str:
         values = ", ".join(map(shown_value, wish.said.values.values()))
         title = self.titles.flow(wish.flow)
@@ -208,7 +255,9 @@ class ActionRunner:
         rest = [each for each in off[of if told else 0 :] if not self._is_part_of(each, off)]
         texts = [*([told] if told else []), *(called_off(each, self.titles) for each in rest)]
         kept = tuple(flow for each in off for flow in self.gate.kept(each))
-        flows = tuple(each for each in state.agenda.flows if not any(each is gone for gone in off))
+        gone = {each.key for each in off}
+        calls = [each.pending for each in off if each.pending is not None]
+        flows = tuple(_without_calls(each, calls) for each in state.agenda.flows if each.key not in gone)
         agenda = Agenda(flows, (*state.agenda.failed, *kept))
         resumed = agenda.top.name if agenda.top is not None else ""
         return replace(state, way=ASK, agenda=agenda, text="\n\n".join(texts), resumed=resumed)
@@ -241,10 +290,28 @@ class ActionRunner:
         return bool(called.caller) and any(each.name == called.caller for each in off)
 
 
+def _without_calls(flow: OpenFlow, calls: Sequence[PendingCall]) -> OpenFlow:
+    """Return a parked flow whose question lists none of these calls of other wishes any more."""
+    pending = flow.pending
+    if pending is None:
+        return flow
+    more = tuple(each for each in pending.more if not any(each.is_same(call) for call in calls))
+    return flow.model_copy(update={"pending": pending.model_copy(update={"more": more})})
+
+
 def _with_call_withdrawn(state: TurnState) -> TurnState:
-    """Forget the call that waited: models see no old question, and the same call is a new one, with its own id."""
+    """Forget the call that waited: models see no old question, and the same call is a new one, with its own id.
+
+    So do the other wishes that its question lists.
+    """
     settled = state.request.conversation.model_copy(update={"pending": None})
-    return replace(state, request=replace(state.request, conversation=settled), pending=None)
+    listed = state.agenda.listed_in(state.pending)
+    flows = tuple(
+        each.model_copy(update={"pending": None}) if any(each is one for one in listed) else each
+        for each in state.agenda.flows
+    )
+    agenda = replace(state.agenda, flows=flows)
+    return replace(state, request=replace(state.request, conversation=settled), agenda=agenda, pending=None)
 
 
 def _with_wishes(state: TurnState, wishes: Sequence[Wish], *, wanted: str) -> TurnState:

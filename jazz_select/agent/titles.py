@@ -1,10 +1,11 @@
 """What users are shown of flows, tools and values: their titles, never the names that code uses."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jazz_select.agent.conversation import ONE_OF, Ran
+from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.routing.tools.tool import Tool
@@ -17,10 +18,18 @@ _MOST_TITLES: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Display names of flows and tools for users, never those that code uses; `find` returns the flow of a name."""
+    """Display names of the flows and tools that an agent knows, for users; never those that code uses."""
 
-    find: Callable[[str], BaseFlow | None]
-    tools: Mapping[str, Tool]
+    known: KnownFlows
+
+    def find(self, name: str) -> BaseFlow | None:
+        """Return the live flow of this name, or None."""
+        return self.known.find(name)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The connected tools, by name."""
+        return self.known.tools
 
     def flow(self, name: str) -> str:
         """Return a flow's title, or its name in words if the flow is gone."""

@@ -60,7 +60,6 @@ class FlowRun(Part):
         choices: For an ambiguous input, the candidate values; a single one is proposed.
         options: For an input whose choices a tool lists, these.
         wrong: For an input that was refused, the tool's reason.
-        refusal: Why it is `blocked`, in the words of a tool or a check for the user (`CannotDo`); else empty.
         unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
         text: What the model that continued it said.
         changed: The new remaining steps, if they changed since it began and need an approval.
@@ -80,7 +79,6 @@ class FlowRun(Part):
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     options: Mapping[str, InputOptions] = field(default_factory=dict[str, InputOptions])
     wrong: Mapping[str, str] = field(default_factory=dict[str, str])
-    refusal: str = ""
     unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
@@ -284,6 +282,8 @@ def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionR
     return replace(TurnResult.from_dict(data), value=value, selection=selection)
 
 
+_MOST_STORED: Final = 2 * MOST_FLOWS
+"""The most open flows that are stored: those that others call come on top of those that are wished for."""
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Destination = Literal["run", "open", "ask"]
 
@@ -486,9 +486,9 @@ class TurnState(TurnOutcome):
             update={
                 "messages": said[-MOST_MESSAGES:],
                 "flows": tuple(
-                    each for place, each in enumerate(flows) if len(flows) - place <= MOST_FLOWS or each.is_final
+                    each for place, each in enumerate(flows) if len(flows) - place <= _MOST_STORED or each.is_final
                 ),
-                "failed": self.agenda.failed,
+                "failed": _last_failed(self.agenda.failed),
                 "episodes": (*before.episodes, episode)[-MOST_EPISODES:],
                 "ran": (*before.ran, ran)[-MOST_EPISODES:],
                 "pending": self.pending,
@@ -503,6 +503,11 @@ class TurnState(TurnOutcome):
                 "not_understood": self.not_understood,
             }
         )
+
+
+def _last_failed(failed: tuple[OpenFlow, ...]) -> tuple[OpenFlow, ...]:
+    """Return the flows that failed as a conversation keeps them: the last ones, and all in which a call was made."""
+    return tuple(each for place, each in enumerate(failed) if len(failed) - place <= MOST_FLOWS or each.ran)
 
 
 def _lost(flow: OpenFlow) -> str:

@@ -140,13 +140,15 @@ _AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 
 class UnderWay:
     """A flow of a conversation that is not finished; `parked` until another one is done.
 
-    `wanted` is the user's message when it was chosen, `waits_for` what it asked the user for.
+    `wanted` is the user's message when it was chosen, `waits_for` what it asked the user for. Where several wishes for
+    the flow are open, `objects` says what each of them is for.
     """
 
     flow_id: str
     state: Literal["under way", "parked"] = "under way"
     wanted: str = ""
     waits_for: str = ""
+    objects: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,18 @@ def state_fields(begun: UnderWay) -> dict[str, str]:
         "state": begun.state,
         "asked_for_with": at_word(begun.wanted, SHORT_LIMIT),
         "waits_for": cut(begun.waits_for, 2 * SHORT_LIMIT),
+        "open_several_times": cut(_each_object(begun.objects), 2 * SHORT_LIMIT),
     }
+
+
+def _each_object(objects: Sequence[str]) -> str:
+    """Return what each of several open wishes for a flow is for, and how a reply tells which is meant."""
+    return f"{' | '.join(objects)}. What is said of one, also off, is told by its values." if objects else ""
+
+
+def begun_by_id(under_way: Sequence[UnderWay]) -> dict[str, UnderWay]:
+    """Return the unfinished flows by id; of several wishes for the same flow the current one."""
+    return {each.flow_id: each for each in reversed(under_way)}
 
 
 def flow_element(fields: Mapping[str, str], procedure: str = "") -> ET.Element:
@@ -524,7 +537,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     """
     notes: list[str] = []
     context = WITHIN if situation is None else situation
-    begun = {each.flow_id: each for each in context.under_way}
+    begun = begun_by_id(context.under_way)
     procedures = ProcedureTexts(context.procedures)
     procedures.begin_turn()
     given = [
@@ -774,7 +787,7 @@ def _offered(
     """
     offered = ET.Element("offered")
     view.procedures.begin_turn()
-    begun, cards = {each.flow_id: each for each in situation.under_way}, view.by_id
+    begun, cards = begun_by_id(situation.under_way), view.by_id
     for place, each in enumerate(candidates):
         if (card := cards.get(each.flow_id)) is None:
             continue

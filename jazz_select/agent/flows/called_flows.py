@@ -69,7 +69,10 @@ def context_from(found: Mapping[str, Any], caller: BaseFlow, flows: KnownFlows) 
 
 
 def with_called_flow_ended(state: TurnState, run: FlowRun, flows: KnownFlows, titles: Titles) -> TurnState:
-    """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun."""
+    """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun.
+
+    Where it failed, they are kept with what was answered for them, but not for it: a wish for one of them tries again.
+    """
     callers = flows.callers(run.flow)
     if run.status == "done":
         found = storable_fields({**run.facts, **run.known})[0]
@@ -80,9 +83,12 @@ def with_called_flow_ended(state: TurnState, run: FlowRun, flows: KnownFlows, ti
         return replace(state, called=called, returned=names)
     while run.status in UNDONE and (top := state.agenda.top) is not None and top.name in callers:
         undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
+        answers = {name: value for name, value in top.answers.items() if name not in run.facts}
+        is_kept = run.status == "failed" and bool(answers)
+        kept = (top.model_copy(update={"answers": answers}),) if is_kept else ()
         if run.refusal:  # nothing failed: what was wished beside it is named, and that is all
             text = say("not_done_either", titles=titles.flow(top.name))
             undone = replace(undone, status="blocked", text=text)
-        state = replace(state, agenda=state.agenda.without_top(), runs=(*state.runs, undone))
+        state = replace(state, agenda=state.agenda.without_top(kept), runs=(*state.runs, undone))
         callers = flows.callers(undone.flow)
     return state

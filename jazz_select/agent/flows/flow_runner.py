@@ -214,6 +214,9 @@ class FlowRunner:
             known = {**facts, **before.own, **self.fixed}
             now = {"status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
             begun = replace(begun, **{**_progress(before), **now})
+            if before.refusal and path != "0":
+                # It is over, and the user was told why, while other parts still wait for an answer.
+                return replace(begun, status="blocked", problem=f"it was refused before: {before.refusal}")
             has_run_parts = flow.composite and not _lacks_branch(flow, begun)
             if before.status == "done" and (not has_run_parts or self._is_whole(flow, path)):
                 return begun

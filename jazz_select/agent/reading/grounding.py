@@ -133,6 +133,7 @@ class Grounded(NamedTuple):
         wrong: Messages to the user by input, from the author's checks.
         refusal: Why the flow cannot be done with these values, as an author's check tells the user (`CannotDo`).
         every: Whether the flow is wanted for all that there are, and none of them was named.
+        times: How often it is wanted for just these values.
     """
 
     values: Mapping[str, Any] = {}
@@ -142,6 +143,7 @@ class Grounded(NamedTuple):
     wrong: Mapping[str, str] = {}
     refusal: str = ""
     every: bool = False
+    times: int = 1
 
 
 NOTHING_SAID: Final = Grounded()

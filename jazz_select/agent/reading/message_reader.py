@@ -128,7 +128,7 @@ class MessageReader:
             and (waiting.anew or set(waiting.asks) <= known_values(state, waiting).keys())
         ):
             return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
-        return Reading(called_off=(waiting.name,)) if heard.answer == "no" and not heard.rest else None
+        return Reading(called_off=(waiting.key,)) if heard.answer == "no" and not heard.rest else None
 
     async def _answer_to_proposal(
         self, state: TurnState, waiting: OpenFlow, proposed: Mapping[str, Any], heard: Consent
@@ -170,7 +170,7 @@ class MessageReader:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
         heard = self._consent(state, top)
         if heard.answer == "no" and not heard.rest and not self.selections.able.answers:
-            return Reading(called_off=(top.name,))
+            return Reading(called_off=(top.key,))
         asked = ConversationView.of(state, self.selections.titles.flow).asked
         # The model that continues the flow asked this question, so it receives the answer.
         is_answer = is_value(state.request.message, reading_context(state.request))

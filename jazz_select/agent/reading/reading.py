@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from jazz_select.agent.conversation import FlowKey
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
@@ -43,7 +44,10 @@ class Reading:
         wishes: The flows that it asks for, in order. If the waiting flow is among them, the message goes on with it.
         is_sure: Whether the wishes are certain enough to begin.
         is_held: Whether a wish may change something, and nobody has read whether it is meant.
-        called_off: Names of the open flows that the user calls off.
+        called_off: The open flows that the user calls off.
+        off_unclear: Names of flows of which the user calls off one, where several are open and nothing tells which.
+        is_only: Whether nothing is meant but what it names: "only 50 to Sam".
+        is_more: Whether what it names is said to be one more: "also 30 to Lee".
         for_model: Whether the model that is at work on the flow hears it.
         is_first: Whether that model is the first to read it, and may hand it back.
         rest: The words beside the answer for which no flow was found.
@@ -70,7 +74,10 @@ class Reading:
     wishes: tuple[Wish, ...] = ()
     is_sure: bool = False
     is_held: bool = False
-    called_off: tuple[str, ...] = ()
+    called_off: tuple[FlowKey, ...] = ()
+    off_unclear: tuple[str, ...] = ()
+    is_only: bool = False
+    is_more: bool = False
     for_model: bool = False
     is_first: bool = False
     rest: str = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from jazz_select.agent.conversation import OpenFlow, PendingCall
+from jazz_select.agent.conversation import FlowKey, OpenFlow, PendingCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.bare_answer import (
@@ -36,7 +36,7 @@ from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
-from jazz_select.consent import asks_to_wait, is_courtesy, is_denied
+from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all, says_also, says_only, says_twice
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
@@ -118,23 +118,43 @@ class SelectionReader:
 
     async def _as_read(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
         """Complete the reading of a chat model."""
-        names = {flow_id(each.name): each.name for each in state.agenda.flows}
-        off = tuple(names[each] for each in decision.called_off if each in names)
-        reading = replace(reading, source="model", called_off=off)
+        message = state.request.message
+        reading = await self._with_called_off(state, replace(reading, source="model"), decision)
+        off = reading.called_off
         if state.pending is not None and decision.confirmed:
-            answer, no_yes = _confirmed(state.pending, decision, state.request.message, off)
+            is_off = any(each.key in off for each in state.agenda.all_listed(state.pending))
+            answer, no_yes = _confirmed(state.pending, decision, message, is_off=is_off)
             reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
-        waiting = next((each for each in reversed(state.agenda.flows) if each.name not in off), None)
+        if state.pending is not None:
+            named = [each for wish in reading.wishes for each in wish.said.values.values() if isinstance(each, str)]
+            reading = replace(reading, is_only=says_only(message), is_more=says_also(message, named))
+        waiting = next((each for each in reversed(state.agenda.flows) if each.key not in off), None)
         if waiting is None or state.agenda.waiting is None:
             return reading
-        by_value = not (reading.wishes or off or reading.answer)
+        by_value = not (reading.wishes or off or reading.answer in {"yes", "no"})
         key = flow_id(waiting.name)
         says = bool(decision.values.get(key) or decision.unclear.get(key))
         if waiting.name in reading.names or (by_value and says):
             return await self._with_heard(state, reading, waiting, chosen=True)
         return reading
+
+    async def _with_called_off(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
+        """Add which open flows are called off: of several wishes for a flow those that the values or the words name."""
+        off: list[FlowKey] = []
+        unclear: list[str] = []
+        notes: list[str] = []
+        names = {flow_id(each.name): each.name for each in state.agenda.flows}
+        for name in (names[each] for each in decision.called_off if each in names):
+            alike = [each for each in reversed(state.agenda.flows) if each.name == name]
+            if len(alike) > 1 and not names_all(state.request.message):
+                alike = _named_among(alike, await self._grounded(state, name, decision, notes))
+                if not alike:
+                    unclear.append(name)
+            off += [each.key for each in alike]
+        notes = [*reading.notes, *notes]
+        return replace(reading, called_off=tuple(off), off_unclear=tuple(unclear), notes=tuple(notes))
 
     async def _as_recalled(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
         """Complete a reading without a chat model: recall, a decision model, or the user's own choice."""
@@ -238,6 +258,10 @@ class SelectionReader:
         notes: list[str] = []
         for name in found.names:
             grounded = await self._grounded(state, name, found.decision, notes)
+            if len(grounded) == 1 and grounded[0].values and self.flows.may_write(self.flows.find(name)):
+                counts = (each for each in grounded[0].values.values() if isinstance(each, int))
+                if says_twice(state.request.message) and not any(1 < each < 10 for each in counts):  # noqa: PLR2004
+                    grounded = [grounded[0]._replace(times=2)]
             wishes.extend(Wish(name, said) for said in grounded)
         return tuple(wishes), tuple(notes)
 
@@ -272,14 +296,15 @@ class SelectionReader:
             notes += [note for note in more if note not in notes]
             refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
             notes += [note for note in refused if note not in notes]
-            if checked not in said:
-                said.append(checked)
+            _add_object(said, checked)
         return said
 
     async def _with_heard(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
         reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
+        if sum(each.name == waiting.name for each in state.agenda.flows) > 1 or len(own) > 1:
+            reading = _with_objects_named(reading, waiting, own)
         asked = ConversationView.of(state, self.titles.flow).asked
         wanted = self.flows.asked_inputs(waiting)
         flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
@@ -302,9 +327,8 @@ class SelectionReader:
             reading = replace(reading, notes=(*reading.notes, *notes))
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
             said = NOTHING_SAID  # that takes no place of this one
-        if len(own) > 1 and waiting.name not in reading.names:
-            repeated = tuple(Wish(waiting.name, each) for each in own)
-            reading = replace(reading, wishes=(*repeated, *reading.wishes))
+        elif len(own) == 1 and _is_one_more(state, waiting, said):
+            return _with_one_more(reading, waiting, said)
         return replace(reading, said=said)
 
     async def _objects_for(
@@ -514,8 +538,52 @@ def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
     return {**waiting.answers, **state.request.context}
 
 
+def _add_object(said: list[Grounded], found: Grounded) -> None:
+    """Add what was said for one object; the same once more is counted, and no object of its own."""
+    same = next((place for place, each in enumerate(said) if each._replace(times=1) == found), None)
+    if same is None:
+        said.append(found)
+    elif found.values:
+        said[same] = said[same]._replace(times=said[same].times + 1)
+
+
+def _with_objects_named(reading: Reading, waiting: OpenFlow, own: Sequence[Grounded]) -> Reading:
+    """Add the objects that a message names for a flow that it does not choose: each is a wish, told by its values."""
+    if waiting.name in reading.names:
+        return reading
+    named = tuple(Wish(waiting.name, each) for each in own if each.values or len(own) > 1)
+    return replace(reading, wishes=(*named, *reading.wishes))
+
+
+def _with_one_more(reading: Reading, waiting: OpenFlow, said: Grounded) -> Reading:
+    """Return the reading of a message whose values are for another object than that of the flow that waits."""
+    others = [each for each in reading.wishes if each.flow != waiting.name]
+    return replace(reading, said=NOTHING_SAID, wishes=(Wish(waiting.name), Wish(waiting.name, said), *others))
+
+
+def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
+    """Whether values are said to be for one more object beside that of the flow that waits: "and also 30 to Lee".
+
+    A number alone ("also make it 60") tells no other object.
+    """
+    values = storable_fields(said.values)[0]
+    named = {name: each for name, each in values.items() if isinstance(each, str)}
+    return waiting.is_for_another(named) and says_also(state.request.message, [*named.values()])
+
+
+def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[OpenFlow]:
+    """Return those of several wishes for a flow that have the values that were named, all of them or else some."""
+    found: list[OpenFlow] = []
+    for said in named:
+        values = storable_fields(said.values)[0]
+        whole = [each for each in flows if each.has(values)]
+        some = [each for each in flows if each.shared(values)]
+        found += whole or (some if len(some) == 1 else [])
+    return found
+
+
 def _confirmed(
-    pending: PendingCall, decision: Decision, message: str, off: Sequence[str]
+    pending: PendingCall, decision: Decision, message: str, *, is_off: bool
 ) -> tuple[Literal["yes", "no", "unclear"], str]:
     """Return what a model read of the answer to the call that waits, and why a yes does not count.
 
@@ -528,7 +596,7 @@ def _confirmed(
         return "unclear", "the reader quotes no words for it"
     said, why = pending.answer_in(message, quote=quote)
     counts = said.answer == "yes"
-    return ("yes" if counts and pending.flow not in off else "unclear"), why
+    return ("yes" if counts and not is_off else "unclear"), why
 
 
 def _not_chosen(

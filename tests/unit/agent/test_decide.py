@@ -54,7 +54,7 @@ READINGS = {
     "rule: yes, and what is for no flow": Reading(answer="yes", rest="what a day"),
     "rule: no": Reading(answer="no"),
     "rule: no, and more": Reading(answer="no", rest="where is it?", wishes=(Wish(OTHER),)),
-    "rule: off": Reading(called_off=(OWN,)),
+    "rule: off": Reading(called_off=((OWN, 0, 0),)),
     "rule: not this one": Reading(proposal="no"),
     "rule: a value": Reading(said=SAID),
     "rule: two objects": Reading(said=SAID, wishes=(Wish(OWN, SAID), Wish(OWN, SAID))),
@@ -76,8 +76,8 @@ READINGS = {
     "model: about it": replace(MODEL, wishes=(Wish(OWN),)),
     "model: another": replace(MODEL, wishes=(Wish(OTHER),)),
     "model: this and another": replace(MODEL, wishes=(Wish(OWN), Wish(OTHER)), said=SAID),
-    "model: off": replace(MODEL, called_off=(OWN,)),
-    "model: another instead": replace(MODEL, called_off=(OWN,), wishes=(Wish(OTHER),)),
+    "model: off": replace(MODEL, called_off=((OWN, 0, 0),)),
+    "model: another instead": replace(MODEL, called_off=((OWN, 0, 0),), wishes=(Wish(OTHER),)),
 }
 
 

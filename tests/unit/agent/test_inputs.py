@@ -468,6 +468,17 @@ async def test_where_it_fails_or_is_called_off_those_that_call_it_are_not_begun(
     )
 
 
+@pytest.mark.spec("018.8")
+async def test_what_was_answered_for_a_flow_is_kept_where_the_one_that_it_calls_failed() -> None:
+    desk = Desk()
+    read = [{"code": "1818", "day": "Monday"}, {"code": "1717"}]
+    model = ScriptedModel(*(json.dumps({"flows": ["book"], "values": each}) for each in read))
+    failed, done = await talk(called(desk, model=model), "book for Monday with code 1818", "book it, code 1717")
+    assert (failed.status, [each.name for each in failed.conversation.failed]) == ("failed", ["book"])
+    assert (done.status, desk.log) == ("done", ["code 1818", "code 1717", "book ada Monday"])
+    assert (done.conversation.flows, done.conversation.failed) == ((), ())
+
+
 def test_a_flow_that_calls_itself_is_refused_with_the_circle() -> None:
     registry = FlowRegistry(min_examples=0)
     Flow(name="a", calls=["b"], registry=registry)

@@ -139,6 +139,45 @@ def test_a_statement_that_names_another_thing_time_or_person_is_no_yes(message: 
         assert [each for each in parts(message) if read_consent(message, asked(call), quote=each).answer == "yes"] == []
 
 
+FOR_BEN: Final = Asked(words="close_account Close account", arguments={"name": "Ben Miller"})
+FOR_NOBODY: Final = Asked(words="book_hotel Book hotel", arguments={"order": "A-7"})
+BESIDE_BEN: Final = [
+    pytest.param("Yes, we have Anna's account", "Anna's", id="whose"),
+    pytest.param("Yes. We have the account of Anna.", "Anna", id="whose, behind a word"),
+    pytest.param("Yes, it is for my mother", "mother", id="for whom"),
+    pytest.param("Ja, das Zimmer ist für meine Mutter", "Mutter", id="de"),
+    pytest.param("Oui, nous avons le compte d'Anne", "Anne", id="fr"),
+    pytest.param("Sí, tenemos la cuenta de Lucía", "Lucía", id="es"),
+    pytest.param("Sì, abbiamo il conto di Marta", "Marta", id="it"),
+]
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(("message", "who"), BESIDE_BEN)
+def test_a_statement_of_somebody_else_beside_a_yes_is_none_where_the_call_names_a_person(
+    message: str, who: str
+) -> None:
+    quote = re.split("[,.]", message)[0]
+    assert why_no_yes(message, FOR_BEN, quote=quote) == f"it names something else, {who!r}"
+    assert [each for each in parts(message) if read_consent(message, FOR_BEN, quote=each).answer == "yes"] == []
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        pytest.param(FOR_BEN, "Yes, it is Ben's", id="the same person"),
+        pytest.param(FOR_BEN, "Yes.\n\nBest regards,\nAnna Smith", id="a signature"),
+        pytest.param(FOR_BEN, "Yes, thank you Tom", id="thanks"),
+        pytest.param(FOR_BEN, "Yes, for God's sake!", id="anger"),
+        pytest.param(FOR_BEN, "Yes, it is for the rent", id="a thing"),
+        pytest.param(FOR_NOBODY, "Yes, we have Anna's account", id="a call that names nobody"),
+    ],
+)
+def test_what_names_nobody_else_beside_a_yes_changes_nothing(shown: Asked, message: str) -> None:
+    assert read_consent(message, shown, quote="Yes").answer == "yes"
+
+
 @pytest.mark.spec("018.4")
 def test_irony_is_the_reader_s_to_hear() -> None:
     for _, call, message in ROWS["heard"]:

@@ -155,7 +155,226 @@ async def test_what_was_refused_and_is_wished_for_again_is_a_call_of_its_own(tmp
     assert before is not None
     assert after is not None
     assert {each.id for each in before.calls}.isdisjoint({each.id for each in after.calls})
-    assert (third.status, desk.log) == ("done", ["pay Kim 20"])
+    assert (third.status, sorted(desk.log)) == ("done", ["pay Kim 20", "pay Sam 50"])
+
+
+ONE_MORE = [
+    pytest.param("and also 30 to Lee", id="also"),
+    pytest.param("30 to Lee too", id="too"),
+    pytest.param("30 to Lee as well, please", id="as well"),
+    pytest.param("auch 30 an Lee bitte", id="de"),
+    pytest.param("et aussi 30 à Lee", id="fr"),
+    pytest.param("y también 30 a Lee", id="es"),
+    pytest.param("anche 30 a Lee", id="it"),
+    pytest.param("и ещё 30 на Lee тоже", id="ru"),
+    pytest.param("Leeにも30送ってください", id="ja"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize("message", ONE_MORE)
+@pytest.mark.parametrize("flows", [("send_money",), ()], ids=["chosen", "by its values"])
+async def test_one_more_object_that_is_said_to_be_one_corrects_none(message: str, flows: tuple[str, ...]) -> None:
+    desk = Desk()
+    more = reads(*flows, values=LEE)
+    _, second, last = await desk.talk([reads("send_money", values=SAM), more], "50 to Sam", message, "yes")
+    assert "instead of" not in second.text
+    assert (last.status, desk.log) == ("done", ["pay Sam 50", "pay Lee 30"])
+
+
+CORRECTIONS = [
+    pytest.param("that's too much, 30 to Lee", {"to": "Lee", "amount": 30}, ["pay Lee 30"], id="too much"),
+    pytest.param("I meant 30 to Lee, too bad", LEE, ["pay Lee 30"], id="meant"),
+    pytest.param("also make it 20", {"amount": 20}, ["pay Sam 20"], id="a number alone"),
+    pytest.param("30 an Lee", LEE, ["pay Lee 30"], id="nothing said"),
+]
+
+
+@pytest.mark.parametrize(("message", "values", "log"), CORRECTIONS)
+async def test_a_correction_is_no_further_wish(message: str, values: Any, log: list[str]) -> None:
+    desk = Desk()
+    readings = [reads("send_money", values=SAM), reads("send_money", values=values)]
+    *_, last = await desk.talk(readings, "50 to Sam", message, "yes")
+    assert (last.status, desk.log) == ("done", log)
+
+
+SAM_60, KIM_30 = {"to": "Sam", "amount": 60}, {"to": "Kim", "amount": 30}
+REFUSALS = [
+    pytest.param("no, only 50 to Sam", [SAM], ["pay Sam 50"], id="only one"),
+    pytest.param("no, only 20 to Kim", [KIM], ["pay Kim 20"], id="only the other"),
+    pytest.param("no, only 60 to Sam", [SAM_60], ["pay Sam 60"], id="only one, corrected"),
+    pytest.param("no, only 30 to Kim", [KIM_30], ["pay Kim 30"], id="only the other, corrected"),
+    pytest.param("no, 30 to Kim", [KIM_30], ["pay Kim 30", "pay Sam 50"], id="the other corrected"),
+    pytest.param("no, 60 to Sam and 30 to Kim", [SAM_60, KIM_30], ["pay Kim 30", "pay Sam 60"], id="both corrected"),
+    pytest.param("no, only 50 to Sam and 30 to Lee", [SAM, LEE], ["pay Lee 30", "pay Sam 50"], id="one, and another"),
+]
+
+
+@pytest.mark.spec("018.3")
+@pytest.mark.parametrize(("message", "named", "log"), REFUSALS)
+async def test_a_no_that_names_some_of_several_asks_about_these_again(
+    message: str, named: list[Any], log: list[str]
+) -> None:
+    desk = Desk()
+    again = reads("send_money", values={"send_money": named}, confirm={"is": "no", "quote": "no"})
+    _, second, last = await desk.talk([BOTH, again], WISHED, message, "yes")
+    assert (second.status, last.status, sorted(desk.log)) == ("confirming", "done", log)
+    assert ("nothing more is done about: Send money (Sam, 50)" in second.text) == ("pay Sam" not in " ".join(log))
+    assert last.conversation.flows == ()
+
+
+@pytest.mark.parametrize("confirm", [{}, {"confirm": {"is": "yes", "quote": "yes"}}], ids=["no answer", "a yes"])
+async def test_only_one_of_several_is_asked_about_alone(confirm: Any) -> None:
+    desk = Desk()
+    only = reads("send_money", values={"send_money": [KIM]}, **confirm)
+    _, second, last = await desk.talk([BOTH, only], WISHED, "yes, but only 20 to Kim", "yes")
+    assert (second.status, last.status, desk.log) == ("confirming", "done", ["pay Kim 20"])
+    assert "Sam" in second.text.partition("\n")[0]
+
+
+async def test_a_no_to_some_of_several_keeps_none_that_another_process_has_begun(tmp_path: Path) -> None:
+    claims = SqliteClaims(tmp_path / "claims.db")
+    desk = Desk(claims=claims)
+    asked = await desk.agent(BOTH).turn(WISHED)
+    await desk.agent().turn("yes", asked.conversation)
+    only = reads("send_money", values={"send_money": [SAM]}, confirm={"is": "no", "quote": "no"})
+    late = await desk.agent(only).turn("no, only 50 to Sam", asked.conversation)
+    assert late.text.count("Pay was done already") == 2
+    assert (late.conversation.flows, desk.log) == ((), ["pay Sam 50", "pay Kim 20"])
+
+
+async def test_what_is_gone_on_with_is_named_where_several_wishes_for_its_flow_were_open() -> None:
+    desk = Desk()
+    two = reads("send_money", values={"send_money": [{"to": "Sam"}, {"to": "Kim"}]})
+    off = reads(off=["send_money"], values={"send_money": {"to": "Sam"}})
+    _, second = await desk.talk([two, off], "money to Sam and to Kim", "forget Sam's")
+    assert second.text.endswith("Back to: Send money (Kim). Shall I go on with: Send money (Kim)?")
+
+
+async def test_a_new_wish_pushes_out_none_where_there_is_no_room() -> None:
+    desk = Desk()
+    orders = [str(60_100 + number) for number in range(MOST_FLOWS)]
+    readings = [reads("cancel_order", values={"order": orders}), reads("send_money", values=SAM)]
+    first, second, last = await desk.talk(readings, f"cancel {' '.join(orders)}", "and 50 to Sam", "yes")
+    assert second.text.startswith('This part is left open: "Send money (Sam, 50)"')
+    assert second.text.endswith(first.text)
+    assert (last.status, sorted(desk.log)) == ("done", [f"cancel {each}" for each in orders])
+
+
+CORRECTED = [
+    pytest.param("make Kim's 30", [KIM_30], ["pay Sam 50", "pay Kim 30"], id="the second"),
+    pytest.param("60 to Sam and 30 to Kim", [SAM_60, KIM_30], ["pay Sam 60", "pay Kim 30"], id="both"),
+    pytest.param("and also 30 to Kim", [KIM_30], ["pay Kim 20", "pay Kim 30", "pay Sam 50"], id="one more"),
+]
+
+
+@pytest.mark.spec("018.3")
+@pytest.mark.parametrize(("message", "named", "log"), CORRECTED)
+@pytest.mark.parametrize("flows", [("send_money",), ()], ids=["chosen", "by its values"])
+@pytest.mark.parametrize("confirm", [{}, {"confirm": {"is": "yes", "quote": "yes"}}], ids=["", "a yes that is none"])
+async def test_a_correction_of_one_of_several_changes_that_one(
+    message: str, named: list[Any], log: list[str], flows: tuple[str, ...], confirm: Any
+) -> None:
+    desk = Desk()
+    again = reads(*flows, values={"send_money": named}, **confirm)
+    *_, last = await desk.talk([BOTH, again], WISHED, message, "yes")
+    assert last.status == "done"
+    assert (sorted(desk.log) if len(log) > 2 else desk.log) == log
+
+
+async def test_a_yes_to_one_and_a_no_to_the_other_is_asked_about_alone() -> None:
+    desk = Desk()
+    off = reads(off=["send_money"], values={"send_money": {"to": "Kim"}}, confirm={"is": "yes", "quote": "yes to Sam"})
+    _, second, last = await desk.talk([BOTH, off], WISHED, "yes to Sam, no to Kim", "yes")
+    assert (second.status, last.status, desk.log) == ("confirming", "done", ["pay Sam 50"])
+
+
+async def test_what_was_called_off_of_a_parked_question_is_not_asked_again() -> None:
+    desk = Desk()
+    kim = reads(off=["send_money"], values={"send_money": {"to": "Kim"}})
+    messages = (WISHED, "first cancel 60142", "and forget Kim's", "yes", "yes")
+    *_, fourth, last = await desk.talk([BOTH, ASIDE, kim], *messages)
+    assert fourth.text.endswith("This would be done next: Pay (to: Sam, amount: 50). Shall I go on, yes or no?")
+    assert (last.status, desk.log) == ("done", ["cancel 60142", "pay Sam 50"])
+
+
+TWICE = [
+    pytest.param("50 to Sam twice", [SAM, SAM], id="read so"),
+    pytest.param("50 to Sam, two times please", [SAM], id="said so"),
+    pytest.param("schick Sam zweimal 50", [SAM], id="de"),
+    pytest.param("envoie deux fois 50 à Sam", [SAM], id="fr"),
+    pytest.param("50 a Sam dos veces", [SAM], id="es"),
+    pytest.param("manda 50 a Sam due volte", [SAM], id="it"),
+    pytest.param("отправь Sam 50 два раза", [SAM], id="ru"),
+    pytest.param("Samに50を二回送って", [SAM], id="ja"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize(("message", "named"), TWICE)
+async def test_what_is_wanted_twice_is_done_once_and_said_to_be(message: str, named: list[Any]) -> None:
+    desk = Desk()
+    first, last = await desk.talk([reads("send_money", values={"send_money": named})], message, "yes")
+    assert first.status == "confirming"
+    assert len(first.text.split("\n\n")) == 2
+    assert "Send money (Sam, 50)" in first.text.partition("\n\n")[0]
+    assert (last.status, desk.log) == ("done", ["pay Sam 50"])
+
+
+@pytest.mark.parametrize(
+    "message", ["50 to Sam", "I have asked twice now: 50 to Sam!", "50 to Sam, as I said two times"]
+)
+async def test_what_is_wanted_once_says_nothing_of_that(message: str) -> None:
+    desk = Desk()
+    (first,) = await desk.talk([reads("send_money", values=SAM)], message)
+    assert first.text.startswith("This would be done next: Pay (to: Sam, amount: 50)")
+
+
+async def test_a_flow_that_waits_is_told_too_that_it_is_done_once() -> None:
+    desk = Desk()
+    readings = [reads("send_money", values={"to": "Sam"}), reads("send_money", values={"send_money": [SAM, SAM]})]
+    _, second, last = await desk.talk(readings, "money to Sam", "50, and that to Sam twice", "yes")
+    assert second.text.startswith("Only once at a time: Send money (Sam, 50).")
+    assert desk.log == ["pay Sam 50"]
+    assert last.status == "done"
+
+
+OFF_ONE = [
+    pytest.param("forget Kim's", {"to": "Kim"}, ["pay Sam 50"], id="the second"),
+    pytest.param("forget the one for Sam", {"to": "Sam"}, ["pay Kim 20"], id="the first"),
+    pytest.param("forget the 20", {"amount": 20}, ["pay Sam 50"], id="by its amount"),
+]
+
+
+@pytest.mark.spec("018.2")
+@pytest.mark.parametrize(("message", "values", "log"), OFF_ONE)
+@pytest.mark.parametrize("confirm", ["", "yes", "no"])
+async def test_one_of_several_wishes_is_called_off(message: str, values: Any, log: list[str], confirm: str) -> None:
+    desk = Desk()
+    answer = {"confirm": {"is": confirm, "quote": message}} if confirm else {}
+    off = reads(off=["send_money"], values={"send_money": values}, **answer)
+    first, second, last = await desk.talk([BOTH, off], WISHED, message, "yes")
+    assert (second.status, last.status, desk.log) == ("confirming", "done", log)
+    assert "All right, nothing more is done about: Send money" in second.text
+    before, after = first.conversation.pending, second.conversation.pending
+    assert before is not None
+    assert after is not None
+    assert {each.id for each in before.calls}.isdisjoint({each.id for each in after.calls})
+
+
+async def test_which_wish_is_called_off_is_asked_where_nothing_tells() -> None:
+    desk = Desk()
+    off, kim = reads(off=["send_money"]), reads(off=["send_money"], values={"send_money": {"to": "Kim"}})
+    _, second, third, last = await desk.talk([BOTH, off, kim], WISHED, "forget the transfer", "the one to Kim", "yes")
+    assert "Which of these do you mean? Send money (Sam, 50); Send money (Kim, 20)" in second.text
+    assert (second.status, third.status, last.status, desk.log) == ("confirming", "confirming", "done", ["pay Sam 50"])
+
+
+@pytest.mark.parametrize("message", ["forget both", "forget all of them", "vergiss beide"])
+async def test_all_wishes_for_a_flow_are_called_off_where_the_message_says_so(message: str) -> None:
+    desk = Desk()
+    *_, last = await desk.talk([BOTH, reads(off=["send_money"])], WISHED, message)
+    assert (last.conversation.flows, last.conversation.pending, desk.log) == ((), None, [])
 
 
 AGAIN = [

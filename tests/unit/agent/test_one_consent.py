@@ -7,7 +7,8 @@ import pytest
 
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.routing import SqliteClaims, Tool
+from jazz_select.errors import CannotDo
+from jazz_select.routing import Ask, Deny, SqliteClaims, Tool, ToolCall
 from tests.agents import make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
@@ -73,6 +74,28 @@ async def test_one_yes_is_for_a_call_whose_arguments_the_shown_call_returns(*, d
     asked, done = await talk(agent, "stop_it", "yes")
     assert (asked.text, asked.status, done.status) == (RELEASED, "confirming", "done")
     assert desk.log == [("cancel_order", KNOWN), ("release_payment", CANCELLED)]
+
+
+@pytest.mark.parametrize("says", [Deny("over the limit"), CannotDo("Nothing more goes back today.")])
+async def test_a_hook_is_asked_before_an_announced_call_is_made(says: Any) -> None:
+    desk = Desk()
+    seen: list[str] = []
+
+    def hook(call: ToolCall) -> Ask | Deny:
+        seen.append(call.tool)
+        if call.tool == "cancel_order":
+            return Ask()
+        if isinstance(says, CannotDo):
+            raise says
+        return says
+
+    agent = agent_of(cancelling(desk), desk.tool("release_payment", cancellation="string"), approve=hook)
+    asked, ended = await talk(agent, "stop_it", "yes")
+    assert (asked.text, seen) == (RELEASED, ["cancel_order", "cancel_order", "release_payment"])
+    assert desk.made == ["cancel_order"]
+    told = "Stop it was begun, and could not be brought to its end." if isinstance(says, Deny) else says.message
+    assert ended.text == f"{told} Done already: Cancel order."
+    assert "over the limit" in ended.reason or isinstance(says, CannotDo)
 
 
 async def test_what_is_known_of_an_announced_call_is_shown_with_it() -> None:

@@ -196,6 +196,34 @@ async def test_of_several_objects_only_the_one_that_a_check_refuses_ends() -> No
     assert result.text.startswith(f"{SHIPPED}\n\nThis would be done next: Cancelling an order: A-1 will not be sent")
 
 
+async def test_what_refuses_a_part_is_told_once_while_the_others_wait() -> None:
+    made: list[str] = []
+
+    def refuse() -> None:
+        made.append("refuse")
+        raise CannotDo(SHIPPED)
+
+    def close(case: str) -> None:
+        made.append(case)
+
+    tools = [
+        Tool(name="refuse", input_schema=obj(), function=refuse),
+        Tool(name="close", input_schema=obj(case="string"), function=close, destructive=True),
+    ]
+    registry = FlowRegistry(min_examples=0)
+    for name, tool in (("stop", "refuse"), ("close_case", "close")):
+        Flow(name=name, description="d", condition="c", examples=[], tools=[tool], chain=[tool], registry=registry)
+    ParallelFlow(
+        name="both", description="d", condition="c", flows=["stop", "close_case"], examples=[], registry=registry
+    )
+    model = ScriptedModel('{"flows": ["both"]}', '{"flows": ["both"], "values": {"case": "A-7"}}')
+    agent = make_agent(FlowSelector(model, registry, ListMemory(metadata("both")), "desk"), tools)
+    first, second, last = await talk(agent, "both", "A-7", "yes")
+    assert first.text == f"{SHIPPED} To go on, I need: case."
+    assert (second.status, second.text.startswith("This would be done next: Close (case: A-7)")) == ("confirming", True)
+    assert (last.status, last.text, made) == ("blocked", "Close case is done.", ["refuse", "A-7"])
+
+
 async def test_a_guard_may_say_so_too() -> None:
     @guard
     def closed(_: Any) -> None:

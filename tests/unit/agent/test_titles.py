@@ -140,7 +140,7 @@ async def test_what_comes_back_and_a_choice_to_come_are_told_in_titles() -> None
     conversation = first.conversation.model_copy(update={"flows": (changed,)})
     again = await agent.turn("what is the capital of Peru", conversation)
     assert "To come: one of Pay the money back, Look up, nothing more." in again.text
-    below = first.conversation.model_copy(update={"flows": (flow, flow.model_copy(update={"name": "refund_order"}))})
+    below = first.conversation.model_copy(update={"flows": (flow, flow.model_copy(update={"nth": 1}))})
     off = await agent.turn("never mind", below)
     assert "Back to: Refund of an order." in off.text
 

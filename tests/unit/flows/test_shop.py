@@ -298,3 +298,16 @@ def test_what_is_told_as_idempotent_changes_nothing_the_second_time() -> None:
             after = shop.rows()
             function(**arguments)
             assert changes(after, shop.rows()) == {}, name
+
+
+@pytest.mark.parametrize(
+    ("today", "said"),
+    [
+        pytest.param(date(2025, 6, 11), "We expect it on 2025-06-12.", id="before"),
+        pytest.param(date(2025, 6, 12), "We expect it on 2025-06-12.", id="on the day"),
+        pytest.param(date(2025, 6, 13), "It was expected on 2025-06-12.", id="after"),
+    ],
+)
+def test_a_day_that_has_passed_is_no_day_on_which_a_parcel_is_expected(today: date, said: str) -> None:
+    with Shop(today=today) as shop:
+        assert shop.get_tracking("TR-1140").expectation == said
