@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from jazz_select.errors import ConfigError, DatabaseError, DatabaseUnavailableError
+from jazz_select.postgres.schema import migrate
 
 T = TypeVar("T")
 AsyncRow: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -86,8 +87,6 @@ class Database:
             DatabaseUnavailableError: The server does not answer, or refuses.
             DatabaseError: The schema is of a later version.
         """
-        from jazz_select.postgres.schema import migrate
-
         if not _POOL.handlers:
             _POOL.addHandler(logging.NullHandler())  # what it says of each attempt is said here once
         self._pool = AsyncConnectionPool(

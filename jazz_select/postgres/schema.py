@@ -1,9 +1,10 @@
 """The tables in PostgreSQL, by version: each version is one script, and a start applies what is missing, once."""
 
-from typing import Final
+from typing import Any, Final
+
+from psycopg import AsyncConnection
 
 from jazz_select.errors import DatabaseError
-from jazz_select.postgres.connection import AsyncRow
 
 _LOCK: Final = 0x4A5A5343
 """The advisory lock of migrations: of replicas that start at once, one migrates and the others wait."""
@@ -119,7 +120,7 @@ VERSIONS: Final = (_FIRST,)
 """The script of each version, from 1. A script that was released is never changed."""
 
 
-async def migrate(connection: AsyncRow, place: str) -> None:
+async def migrate(connection: AsyncConnection[tuple[Any, ...]], place: str) -> None:
     """Bring the schema to the version of this program, in one transaction under an advisory lock.
 
     Raises:
