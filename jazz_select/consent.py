@@ -395,6 +395,7 @@ class _ReadMessage:
         self._known = kinds_in(self.language)
         self._begins = beginnings_in(self.language)
         self.shown = Shown.by(asked)
+        self._kinds: dict[tuple[str, bool], str] = {}
         self.text = self._without_greetings(with_whole_words(plain(_own_words(message))))
         parts = (each.strip() for each in SENTENCES.findall(self.text))
         self.sentences = [each for part in parts if part.strip(_ENDS) for each in self._sentences(part)]
@@ -422,13 +423,17 @@ class _ReadMessage:
     def _longest_at(self, words: Sequence[str], place: int) -> tuple[_Label, int]:
         """Return the longest phrase of the table that begins here, or the word; and its number of words."""
         first = words[place].casefold()
-        most = min(_MOST_WORDS, len(words) - place) if first in self._begins else 1
+        most = min(self._begins.get(first, 1), len(words) - place)
         for length in range(most, 1, -1):
             written = " ".join(words[place : place + length])
             phrase = written.casefold()
             if phrase in self._known:
                 return _Label(self._known[phrase], phrase, written), length
-        return _Label(self._kind(first, is_first=place == 0), first, words[place]), 1
+        key = first, place == 0
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self._kind(first, is_first=place == 0)
+        return _Label(kind, first, words[place]), 1
 
     def _kind(self, word: str, *, is_first: bool) -> str:
         """Return the kind of a word."""

@@ -91,9 +91,13 @@ def kinds_in(language: str) -> Mapping[str, str]:
 
 
 @cache
-def beginnings_in(language: str) -> frozenset[str]:
-    """Return the first words of phrases of several words."""
-    return frozenset(phrase.partition(" ")[0] for phrase in kinds_in(language) if " " in phrase)
+def beginnings_in(language: str) -> Mapping[str, int]:
+    """Return how many words the longest phrase has that begins with a word, by that word."""
+    longest: dict[str, int] = {}
+    for phrase in kinds_in(language):
+        words = phrase.split(" ")
+        longest[words[0]] = max(longest.get(words[0], 1), len(words))
+    return longest
 
 
 @cache

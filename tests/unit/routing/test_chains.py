@@ -88,7 +88,7 @@ RUNS: list[tuple[str, dict[str, Any], str, list[tuple[str, Tier]]]] = [
         [
             ("lookup_order", Tier.DETERMINISTIC),
             ("check_return_window", Tier.DETERMINISTIC),
-            ("create_return", Tier.GUIDED),
+            ("create_return", Tier.DETERMINISTIC),
             ("issue_refund", Tier.GUIDED),
         ],
     ),

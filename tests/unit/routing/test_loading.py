@@ -251,6 +251,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "secrets": {"key": "shop_key"},
         "context_inputs": None,
         "converts": False,
+        "argument_checks": {},
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]
