@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, ParallelFlow, SequentialFlow
 from jazz_select.errors import FlowValidationError
-from jazz_select.text import clean
+from jazz_select.text import clean, nfc
 from jazz_select.values import flow_id
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -49,7 +49,8 @@ def test_the_prompt_is_xml_and_gives_back_every_text(definition: dict[str, Any],
     for field in ("desired_effects", "tools", "steps"):
         section = root.find(field)
         found = [] if section is None else [node.text or "" for node in section]
-        assert found == [clean(item) for item in definition[field]]
+        read = nfc if field == "tools" else str  # names of tools are compared by their composed letters
+        assert found == [clean(read(item)) for item in definition[field]]
 
 
 @given(tricky.filter(lambda value: bool(value.strip())), st.booleans())
