@@ -16,7 +16,8 @@ def look_ups_of(tools: Sequence[Tool], known: Mapping[str, Any]) -> list[PlanSte
     """Return the calls of the tools that only read, and whose inputs are all known, the optional ones included.
 
     A tool with an optional input that nobody gave is left to the model: what it would look up without it may not be
-    what is meant, as the latest order where one is described. The inputs that the caller's context fills are not among
+    what is meant, as the latest order where one is described. So is a tool whose schema does not say what it takes:
+    called with nothing, it may return more than was asked for. The inputs that the caller's context fills are not among
     those of these tools.
     """
     steps: list[PlanStep] = []
@@ -24,11 +25,19 @@ def look_ups_of(tools: Sequence[Tool], known: Mapping[str, Any]) -> list[PlanSte
     for tool in tools:
         if not tool.reads or tool.function is None or len(steps) == MOST_LOOK_UPS_AHEAD:
             continue
+        wanted = fields(tool.input_schema)
+        if not wanted and not _takes_nothing(tool.input_schema):
+            continue
         arguments: dict[str, Any] = {}
-        for name in fields(tool.input_schema):
+        for name in wanted:
             same = [name] if name in known else alike.get(folded_name(name), [])
             if len(same) == 1:
                 arguments[name] = known[same[0]]
-        if len(arguments) == len(fields(tool.input_schema)):
+        if len(arguments) == len(wanted):
             steps.append(PlanStep(id=f"s{len(steps) + 1}", tool=tool.name, arguments=arguments))
     return steps
+
+
+def _takes_nothing(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema without inputs says that there are none, and does not just leave them out."""
+    return schema.get("properties") == {} or schema.get("additionalProperties") is False

@@ -416,8 +416,8 @@ class OpenFlows:
                 work; else it goes on with what is its own.
             hands_over: Whether it may hand over another wish though a model has read the message before.
             opening: Its first reply, if it gave that when it read the message; it saw what it had to be given for.
-            known: What the user said for the inputs of a flow that begins. The look-ups that take nothing else are made
-                before the model is asked. None if it has begun, or `opening` begins it.
+            known: What the user said for the inputs of a flow that begins. The look-ups that it names and that take
+                nothing else are made before the model is asked. None if it has begun, or `opening` begins it.
         """
         tools = self._usable(flow, near, view.request.conversation.look_ups)
         if only_about:
@@ -442,8 +442,10 @@ class OpenFlows:
 
         steps = approval.granted_steps(place, run.path)
         closing = approval.closing_for(view.request.message) if steps and following else ""
-        if following and known is not None and not steps:
-            steps = look_ups_of(tools, known)
+        if flow is not None and following and known is not None and not steps:
+            # Of the open tools, no author said that the flow looks anything up with them.
+            named = set(tools_named(flow))
+            steps = look_ups_of([each for each in tools if each.name in named], known)
         options = self._options_for(run, {each.name for each in offered} - {*question.usable})
         options = replace(options, approve=approve_unless_ending, on_event=listener())
         try:
