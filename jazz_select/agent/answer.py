@@ -330,6 +330,14 @@ def _call_outcomes(state: TurnState, titles: Titles) -> list[str]:
     return texts + _unknown_outcomes(doubtful, titles)
 
 
+def _only_looked_up(state: TurnState, titles: Titles) -> bool:
+    """Whether nothing was done before a model was asked that gave no reply: look-ups by rule are no step of it."""
+    if state.chain is None or state.chain.records or any(run.steps for run in state.runs):
+        return False
+    results = [each for each in state.chain.entries if isinstance(each, ToolResult)]
+    return all(each.tool in titles.tools and titles.tools[each.tool].reads for each in results)
+
+
 def _unfinished(state: TurnState, titles: Titles) -> str:
     """Say what was done and what is left if a model reached its limit of calls, and nothing else ends the turn."""
     is_over = state.error is not None or state.pending is not None or _exceeded_budget() is not None
@@ -410,8 +418,10 @@ class AnswerWriter:
             ]
         elif top is not None and top.status != "active" and (not state.runs or not state.runs[-1].begun):
             status, texts = "waiting", [repeated_question(top, state, titles)]
-        if isinstance(state.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(state, titles)):
-            texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
+        if isinstance(state.error, ChainError) and not _exceeded_budget() and not _only_looked_up(state, titles):
+            done = _call_outcomes(state, titles)
+            if done:
+                texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
         if status in {"waiting", "confirming"} and not back and (queued := self._queued(state)):
             texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
         text = "\n\n".join(text for text in (state.text, *texts, back, _unfinished(state, titles)) if text)
