@@ -54,7 +54,7 @@ async def test_the_trace_has_every_node_narrowing_decision_and_tool(made: Made) 
     ]  # fmt: skip
     assert ("recall", "recall") in spans
     assert [span.attributes["tier"] for span in result.trace if span.name == "step"] == [
-        "deterministic", "deterministic", "guided", "guided",
+        "deterministic", "deterministic", "deterministic", "guided",
     ]  # fmt: skip
     assert all(span.duration_s is not None for span in result.trace)
 

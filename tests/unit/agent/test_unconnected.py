@@ -150,6 +150,9 @@ async def test_whom_to_turn_to_is_told_where_that_is_known() -> None:
     assert told == "A look at it cannot be done here. Please turn to help@example.org."
 
 
+OFFER = "I can help with: Pays, Looks."
+
+
 class SureOfWords(ListMemory):
     """Recall that is sure of its first flow where a word of the request, or of what was said before, is its name."""
 
@@ -162,13 +165,22 @@ class SureOfWords(ListMemory):
 
 
 @pytest.mark.spec("010.6")
-@pytest.mark.parametrize("message", ["thanks", "ok", "who are you?"])
-async def test_that_a_person_does_it_is_told_once_and_not_for_whatever_is_said_next(message: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "status", "text"),
+    [
+        pytest.param("thanks", "done", "You are welcome.", id="thanks"),
+        pytest.param("ok", "open", OFFER, id="ok"),
+        pytest.param("who are you?", "open", OFFER, id="a question"),
+    ],
+)
+async def test_that_a_person_does_it_is_told_once_and_not_for_whatever_is_said_next(
+    message: str, status: str, text: str
+) -> None:
     registry = flows_of(looks=MANUAL)
     selector = FlowSelector(None, registry, SureOfWords(metadata("looks")), "support")
     agent = Agent(selector, [Tool(name=name, function=pay) for name in ("pay", "print_it")])
     told = await agent.turn("please looks now")
     after = await agent.turn(message, Conversation.from_json(told.conversation.to_json()))
     again = await agent.turn("please looks now", after.conversation)
-    assert (told.status, after.status, again.status) == ("blocked", "open", "blocked")
-    assert after.text.endswith("I can help with: Pays, Looks.")
+    assert (told.status, after.status, again.status) == ("blocked", status, "blocked")
+    assert after.text.endswith(text)
