@@ -87,7 +87,7 @@ def test_it_is_asked_with_all_others_and_has_its_tables() -> None:
 @NEEDS_STATIC
 @pytest.mark.spec("009.3")
 async def test_whole_conversations_come_to_the_same_with_more_of_each_prompt_in_common() -> None:
-    names = ("lamp-and-rug", "refund-wanted")
+    names = ("lamp-and-rug", "refund-wanted", "lost-phone")
     fresh, growing = await prefix.desk("fresh", names), await prefix.desk("growing", names)
     assert fresh.whole.prompts == growing.whole.prompts > 10
     for kind in ("read", "call"):
