@@ -44,24 +44,27 @@ class Asked(NamedTuple):
 
 TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
-        "I'd like my money back for the headphones, order 60105 I think.",
-        ('{"flows": ["refund_order"], "values": {"order_number": "60105", "item": "headphones"}}',),
-    ),
-    (
-        "You have me as ada@example.org. And sorry, the order is 60112!",
+        "I'd like my money back for the lamp of order 60105. You have me as ada@example.org.",
         (
-            '{"flows": ["1"], "values": {"email": "ada@example.org", "order_number": "60112"}}',
-            "create_return",
-            "issue_refund",
+            '{"flows": ["refund_order"], "values": {"email": "ada@example.org", "order_number": "60105"}}',
+            "offer_store_credit",
+            (
+                '{"text": "I am sorry, the lamp was used, and its 30 days are over: I cannot take it back.", '
+                '"tool_calls": [{"id": "s1", "tool": "cannot_finish", "arguments": {"reason": "used and too late"}}]}'
+            ),
         ),
     ),
     (
-        "One thing before that: the lamp of order 60105 came with a crack in its shade.",
+        "I see. Then the headphones, please. They are from order 60112.",
+        ('{"flows": ["refund_order"], "values": {"email": "ada@example.org", "order_number": "60112"}}',),
+    ),
+    (
+        "One thing before that: the toothbrush of order 60098 came with a crack in its handle.",
         (
             '{"flows": ["damaged_item_claim"]}',
             (
                 '{"tool_calls": [{"id": "s1", "tool": "lookup_order", "arguments": '
-                '{"email": "ada@example.org", "order_number": "60105"}}]}'
+                '{"email": "ada@example.org", "order_number": "60098"}}]}'
             ),
             "I am sorry about that. Could you send me two photos of the crack, please?",
         ),
@@ -98,7 +101,7 @@ and results. Behind it the tools of this flow, and two ways to end it.""",
     "talk": "The same without a procedure; the tools are those that change nothing.",
 }
 """What each kind is for."""
-SHOWN: Final = (("read", 3), ("decide", 2), ("call", 3), ("talk", 4))
+SHOWN: Final = (("read", 3), ("decide", 1), ("call", 3), ("talk", 4))
 """Which prompts the page shows in full, each by its kind and turn."""
 NATIVE: Final = (
     "A model that calls tools in its provider's own form (`takes_tools`) is told of them there, each by its JSON "

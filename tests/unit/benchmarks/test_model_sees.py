@@ -16,4 +16,5 @@ def test_the_conversation_asks_for_every_kind_of_prompt() -> None:
     asked = asyncio.run(model_sees.played())
     assert set(Counter(each.kind for each in asked)) == set(model_sees.PARTS)
     assert {(each.kind, each.turn) for each in asked} >= set(model_sees.SHOWN)
-    assert all(each.tokens < 3_000 for each in asked)
+    # A reading holds the steps and tools of the two nearest flows, so that it can begin one.
+    assert all(each.tokens < (4_000 if each.kind == "read" else 3_000) for each in asked)
