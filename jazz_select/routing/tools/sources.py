@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -396,7 +396,7 @@ def _bounded(listing: object) -> list[object]:
 def _said(given: object, *names: str) -> Any:
     """Return the first present value of these names in either spelling; `a.b` is nested."""
     for outer, _, inner in (name.partition(".") for name in names):
-        for spelling in _spellings(outer):
+        for spelling in _spellings_in(given, outer):
             value = _stated(given, spelling)
             if (value := _said(value, inner) if inner else value) is not None:
                 return value
@@ -408,6 +408,13 @@ def _stated(given: object, name: str) -> Any:
         return cast("Mapping[str, Any]", given).get(name)
     value: Any = getattr(given, name, None)
     return None if callable(value) else value
+
+
+def _spellings_in(given: object, name: str) -> Sequence[str]:
+    """Return the spellings of a name to look for. A model of the SDK has one, and may warn of the other."""
+    spellings = _spellings(name)
+    fields: Collection[str] = () if isinstance(given, Mapping) else getattr(type(given), "model_fields", ())
+    return [each for each in spellings if each in fields] or spellings
 
 
 @cache
@@ -485,7 +492,8 @@ def _hints(annotations: object) -> dict[str, bool]:
     """Return the effective annotations in the spelling of the protocol; of two that differ, the more careful one."""
     found: dict[str, bool] = {}
     for name, careful in _HINTS.items():
-        said = [each for spelling in _spellings(name) if isinstance(each := _stated(annotations, spelling), bool)]
+        stated = [_stated(annotations, spelling) for spelling in _spellings_in(annotations, name)]
+        said = [each for each in stated if isinstance(each, bool)]
         if said:
             found[name] = careful if careful in said else said[0]
     return found

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel, Field
 
 from jazz_select.agent.chain.loop import run_chain
 from jazz_select.errors import ConfigError, ToolError
@@ -493,3 +494,28 @@ async def test_nothing_that_a_server_says_begins_a_line_of_a_prompt(answer: Any)
     assert "INJECTED" in model.calls[1][-1].content
     said = "\n".join(message.content for messages in model.calls for message in messages)
     assert [line for line in said.splitlines() if line.lstrip().startswith("INJECTED")] == []
+
+
+class Renamed(BaseModel):
+    """A model of an SDK that was renamed, and warns of the names it had."""
+
+    name: str = "drop"
+    read_only_hint: bool = True
+
+    def __getattr__(self, item: str) -> Any:
+        if item in {"readOnlyHint", "inputSchema", "outputSchema"}:
+            raise DeprecationWarning(item)
+        raise AttributeError(item)
+
+
+class Listed(Renamed):
+    """A tool of it."""
+
+    input_schema: dict[str, Any] = Field(default={"type": "object"})
+    output_schema: dict[str, Any] | None = None
+    annotations: Renamed = Renamed()
+
+
+def test_a_name_that_an_sdk_has_given_up_is_not_read() -> None:
+    (tool,) = tools_from_mcp([Listed()], trusted=True)
+    assert (tool.name, tool.read_only, tool.destructive) == ("drop", True, False)
