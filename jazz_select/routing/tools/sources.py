@@ -702,7 +702,10 @@ def _is_result(answer: object) -> bool:
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
         marked = not cast("Mapping[str, object]", answer).keys().isdisjoint(_RESULT)
         return marked or all(not isinstance(each, str) and isinstance(_said(each, "type"), str) for each in blocks)
-    return any(hasattr(answer, name) for name in _RESULT)
+    fields: Collection[str] | None = getattr(type(answer), "model_fields", None)
+    if fields is None:
+        return any(hasattr(answer, name) for name in _RESULT)
+    return not _RESULT.isdisjoint(fields)
 
 
 def _part(part: object, room: int) -> object:
