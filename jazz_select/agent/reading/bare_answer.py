@@ -90,7 +90,7 @@ def fitting_inputs(wanted: Mapping[str, Wanted], message: str, context: ReadingC
     if not wanted or not text or len(text) > _LONGEST_ANSWER:
         return {}
     alone = len(wanted) == 1
-    read = {name: _read(name, want, message.strip(), context, alone=alone) for name, want in wanted.items()}
+    read = {name: _values_read(name, want, message.strip(), context, alone=alone) for name, want in wanted.items()}
     return {name: values[0] for name, values in read.items() if values}
 
 
@@ -163,7 +163,7 @@ def is_value(message: str, context: ReadingContext = _UNKNOWN) -> bool:
     return any(read_expression(message, kind, context).value is not None for kind in _DAY_OR_TIME)
 
 
-def _read(name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool) -> list[object]:
+def _values_read(name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool) -> list[object]:
     found: list[object] = []
     for each in alternatives(want.part, want.root):
         expression = _expression(name, text, each.type, each.schema, context)
@@ -331,7 +331,7 @@ def identifiers(message: str) -> list[str]:
 def is_no_value(text: str) -> bool:
     """Whether a text as a whole agrees, refuses, asks, greets, waits or sighs, so that it answers no question."""
     words = normalized(text).split()
-    if len(words) == 1 and words[0].strip(EDGES) in _ALSO_NAMES:
+    if len(words) == 1 and words[0].strip(EDGES) in phrases()["doubles"]:
         return False
     if read_consent(text).answer != "neither" or asks_to_wait(text) or is_courtesy(text):
         return True
@@ -339,22 +339,10 @@ def is_no_value(text: str) -> bool:
     return said in _whole_phrases() or words[0].strip(EDGES) in phrases()["denies"]
 
 
-_ALSO_NAMES: Final = word_list("nice fine will may mark grace plus mia")
-"""Words that agree or greet, and are names as well."""
-
-
 @cache
 def _whole_phrases() -> frozenset[str]:
-    kinds = ("stops", "denies", "waits", "courtesy", "unsure", "sighs", "asides")
-    return frozenset(phrase for kind in kinds for phrase in phrases()[kind]) | _SHORT_QUESTIONS
-
-
-_SHORT_QUESTIONS: Final = word_list(
-    """
-    why what how who which where when warum wieso was wie qué por quién cómo pourquoi quoi comment perché cosa come
-    почему что как なぜ 何
-    """
-)
+    kinds = ("stops", "denies", "waits", "courtesy", "unsure", "sighs", "asides", "questions")
+    return frozenset(phrase for kind in kinds for phrase in phrases()[kind])
 
 
 @cache
