@@ -9,9 +9,10 @@ from datetime import date
 from typing import Any, Final
 
 from jazz_select.agent.chain.transcript import ToolResult
+from jazz_select.agent.reading.expressions.showing import month_in_words
 from jazz_select.routing.plans.plan import look_up, malformed
 from jazz_select.text import as_text, written
-from jazz_select.texts import say
+from jazz_select.texts import current_language, say
 
 _REFERENCE: Final = re.compile(r"\{([^{}#\s]{1,100})#((?:/[^{}\s]{0,200})?)\}")
 _CENTS: Final = re.compile(r"[/_]cents$")
@@ -72,5 +73,5 @@ def _day_in_words(text: str) -> str:
         day = date.fromisoformat(text)
     except ValueError:
         return text
-    month = say("months").split()[day.month - 1]
+    month = month_in_words(day.month, current_language())
     return say("a_day", day=day.day, month=month, year=day.year)

@@ -25,6 +25,18 @@ def in_full(value: object, language: str) -> str:
     return day if _DAY.fullmatch(text) else f"{day}, {moment:%H:%M}"
 
 
+def month_in_words(month: int, language: str) -> str:
+    """Return the name of a month, from 1, as it stands in a date of that language; in English where CLDR has none."""
+    from babel import Locale, UnknownLocaleError
+    from babel.dates import get_month_names
+
+    try:
+        locale = Locale.parse(language)
+    except (UnknownLocaleError, ValueError):
+        locale = Locale("en")
+    return get_month_names("wide", locale=locale)[month]
+
+
 def _day_in_words(day: date, language: str) -> str:
     from babel import Locale, UnknownLocaleError
     from babel.dates import format_date
