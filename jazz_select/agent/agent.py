@@ -52,7 +52,7 @@ from jazz_select.routing.flow_inputs import input_faults
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
-from jazz_select.selector.prompt import Ledger
+from jazz_select.selector.prompt import PromptHistoryRecorder
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
@@ -331,7 +331,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self.selector.agent_id, said),
-            ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
+            ledger=PromptHistoryRecorder(conversation.turns + 1, conversation.shown) if self._grows else None,
             now=now,
         )
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")

@@ -290,7 +290,7 @@ class Said(_Frozen):
         return Message(role=self.role, content=self.content)
 
 
-class Ran(_Frozen):
+class PastCall(_Frozen):
     """A call that was made, as a model sees it.
 
     Attributes:
@@ -330,9 +330,9 @@ def kept_result(output: object) -> tuple[str, LeftOut]:
     return ("", "all") if part is None else (part, "part")
 
 
-def stored_calls(calls: Sequence[Ran]) -> tuple[Ran, ...]:
+def stored_calls(calls: Sequence[PastCall]) -> tuple[PastCall, ...]:
     """Return the last calls as a conversation stores them; of too many long results the oldest are left out."""
-    room, stored = LONGEST_CALLS, list[Ran]()
+    room, stored = LONGEST_CALLS, list[PastCall]()
     for call in reversed(calls[-MOST_CALLS:]):
         room -= len(call.output)
         is_kept = room >= 0 or call.failed
@@ -370,7 +370,7 @@ class Part:
     last: str = ""
     own: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lost: tuple[str, ...] = ()
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[PastCall, ...] = ()
     final: bool = False
     refusal: str = ""
 
@@ -484,7 +484,7 @@ class OpenFlow(_Frozen):
         return any(name in self.answers and self.answers[name] != each for name, each in values.items())
 
     @property
-    def ran(self) -> tuple["Ran", ...]:
+    def ran(self) -> tuple["PastCall", ...]:
         """All calls made in it."""
         return tuple(ran for part in self.parts.values() for ran in part.ran)
 
@@ -555,7 +555,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     pending: PendingCall | None = None
     done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = Field(default=0, ge=0)
-    calls: Annotated[tuple[Ran, ...], FailFast()] = ()
+    calls: Annotated[tuple[PastCall, ...], FailFast()] = ()
     shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
     question: Annotated[UserQuestion | None, WrapValidator(_as_stored)] = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, Said
+from jazz_select.agent.conversation import OpenFlow, PastCall, PendingCall, Said
 from jazz_select.agent.earlier_calls import CallLine, fresh_lines, growing_lines
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.selector.candidates_stage import Availability
-from jazz_select.selector.prompt import Growing, Ledger, Situation, UnderWay, first_kept_turn
+from jazz_select.selector.prompt import (
+    ConversationContext,
+    PromptHistory,
+    PromptHistoryRecorder,
+    UnderWay,
+    first_kept_turn,
+)
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 
@@ -49,7 +55,7 @@ class ConversationView:
 
     request: TurnRequest
     flows: tuple[FlowInView, ...] = ()
-    calls: tuple[Ran, ...] = ()
+    calls: tuple[PastCall, ...] = ()
     waits_for: str = ""
     waiting: str = ""
     no_yes: str = ""
@@ -59,7 +65,7 @@ class ConversationView:
         cls,
         state: TurnState,
         title: Callable[[str], str],
-        made: Sequence[Ran] = (),
+        made: Sequence[PastCall] = (),
         *,
         agreed: bool = False,
     ) -> "ConversationView":
@@ -85,7 +91,7 @@ class ConversationView:
         )
 
     @property
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> PromptHistoryRecorder | None:
         """What models were shown, for prompts that only grow; None if each prompt is made afresh."""
         return self.request.ledger
 
@@ -104,7 +110,7 @@ class ConversationView:
         """All user messages, the current one last."""
         return (*(each.content for each in self.said if each.role == "user"), self.request.message)
 
-    def situation(self) -> Situation:
+    def situation(self) -> ConversationContext:
         """Return the view as whoever chooses a flow is shown it."""
         growing, done = None, list(dict.fromkeys(reversed(self.request.conversation.done)))
         if self.ledger is None:
@@ -112,14 +118,14 @@ class ConversationView:
         else:
             steady = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
             recent, left_out = [message for _, message in steady], 0
-            growing = Growing(
+            growing = PromptHistory(
                 turn=self.ledger.turn,
                 shown=self.ledger.flows,
                 said_in=[turn for turn, _ in steady],
                 left_out=max(steady[0][0] - 1, 0) if steady else 0,
                 keep=self.ledger.keep_flows,
             )
-        return Situation(
+        return ConversationContext(
             said=tuple(recent),
             left_out=left_out,
             under_way=self.flows,
@@ -228,7 +234,9 @@ def _value(value: object) -> str:
     return json_line(beginning(text, _LONGEST_FACT))
 
 
-async def forget_closed(ledger: Ledger, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]) -> None:
+async def forget_closed(
+    ledger: PromptHistoryRecorder, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]
+) -> None:
     """Clear the ledger if a guard has closed a flow in it; users may have written that ledger."""
     flows = [flow for name in ledger.named if (flow := find(name)) is not None]
     if (await Availability.closed_among(flows, context)).ids:

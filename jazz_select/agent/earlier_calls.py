@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from jazz_select.agent.conversation import MOST_CALLS, Ran
+from jazz_select.agent.conversation import MOST_CALLS, PastCall
 from jazz_select.json_values import storable_text, unquoted_json
 from jazz_select.selector.prompt import first_kept_turn
 from jazz_select.text import estimate_tokens, json_line
@@ -34,7 +34,7 @@ class CallLine(NamedTuple):
     text: str
 
 
-def fresh_lines(calls: Sequence[Ran]) -> list[str]:
+def fresh_lines(calls: Sequence[PastCall]) -> list[str]:
     """Return the calls for a prompt that is made afresh, a line each, the earliest first.
 
     Of equal calls with equal results the newest stands; each call of a destructive tool stands for itself.
@@ -44,7 +44,7 @@ def fresh_lines(calls: Sequence[Ran]) -> list[str]:
     return [each.text for each in _lines(shown, _Above())]
 
 
-def growing_lines(calls: Sequence[Ran], turn: int) -> list[CallLine]:
+def growing_lines(calls: Sequence[PastCall], turn: int) -> list[CallLine]:
     """Return the calls for prompts that only grow, a line each; the lines of earlier turns stay as they were.
 
     Old turns are left out several at once. An object that was told stays told where it was, and is named later on.
@@ -62,7 +62,7 @@ def growing_lines(calls: Sequence[Ran], turn: int) -> list[CallLine]:
     return lines
 
 
-def _lines(calls: Sequence[Ran], above: "_Above") -> list[CallLine]:
+def _lines(calls: Sequence[PastCall], above: "_Above") -> list[CallLine]:
     """Return the lines of these calls within the budget, and at their head how many have no line."""
     lines: list[CallLine] = []
     fitted = _fitted(calls)
@@ -79,9 +79,9 @@ def _left_out(number: int = 0) -> str:
     return f"[… {calls} left out; what was looked up may be looked up again …]"
 
 
-def _fitted(calls: Sequence[Ran]) -> list[tuple[Ran, bool]]:
+def _fitted(calls: Sequence[PastCall]) -> list[tuple[PastCall, bool]]:
     """Return the calls that have room, and whether their results have; room is given to the newest first."""
-    room, fitted = CALLS_TOKENS, list[tuple[Ran, bool]]()
+    room, fitted = CALLS_TOKENS, list[tuple[PastCall, bool]]()
     for call in reversed(calls):
         size, has_room = _size(call), call.left_out != "all"
         if size > room:
@@ -93,33 +93,33 @@ def _fitted(calls: Sequence[Ran]) -> list[tuple[Ran, bool]]:
     return fitted[::-1]
 
 
-def _size(call: Ran) -> int:
+def _size(call: PastCall) -> int:
     return estimate_tokens(_line(call, _came(call, _result_of(call))))
 
 
-def _identity(call: Ran, place: int) -> object:
+def _identity(call: PastCall, place: int) -> object:
     if call.final:
         return place
     return call.tool, storable_text(call.arguments), call.output, call.failed
 
 
-def _line(call: Ran, came: Mapping[str, Any]) -> str:
+def _line(call: PastCall, came: Mapping[str, Any]) -> str:
     when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
     return json_line({**when, "tool": call.tool, "arguments": _without_nulls(call.arguments), **came})
 
 
-def _came(call: Ran, result: Any) -> dict[str, Any]:
+def _came(call: PastCall, result: Any) -> dict[str, Any]:
     if call.failed:
         return {"failed": call.output.removeprefix("failed: ")}
     return {"returned in part": result, "note": _IN_PART} if call.left_out else {"returned": result}
 
 
-def _without_result(call: Ran) -> dict[str, Any]:
+def _without_result(call: PastCall) -> dict[str, Any]:
     why = _NO_ROOM_ONCE if call.call else _NO_ROOM
     return {"failed": why} if call.failed else {"returned": why}
 
 
-def _result_of(call: Ran) -> Any:
+def _result_of(call: PastCall) -> Any:
     """Return a stored result as a value without nulls; what an earlier version has cut in the middle stays text."""
     try:
         found: object = orjson.loads(call.output)

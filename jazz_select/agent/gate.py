@@ -11,7 +11,7 @@ from jazz_select.agent.agent_options import Approval
 from jazz_select.agent.chain.told_results import with_calls_named
 from jazz_select.agent.chain.tool_calls import Announce
 from jazz_select.agent.chain.transcript import ToolRequest
-from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
+from jazz_select.agent.conversation import OpenFlow, PastCall, PendingCall, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, steps_left
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.turn import FlowRun
@@ -297,7 +297,7 @@ class TurnApproval:
         self,
         flow: str,
         path: str,
-        ran: Sequence[Ran] = (),
+        ran: Sequence[PastCall] = (),
         doubt: Sequence[str] = (),
         later: Sequence[CallToCome] = (),
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:

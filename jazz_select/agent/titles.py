@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jazz_select.agent.conversation import ONE_OF, Ran
+from jazz_select.agent.conversation import ONE_OF, PastCall
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
@@ -40,7 +40,7 @@ class Titles:
         """Return a tool's title, or its name in words if the tool is not connected."""
         return getattr(self.tools.get(name), "display_name", "") or titled(name)
 
-    def effects(self, ran: Iterable[Ran]) -> list[str]:
+    def effects(self, ran: Iterable[PastCall]) -> list[str]:
         """Return the tools of these calls that changed something, without duplicates."""
         known = [(each, self.tools.get(each.tool)) for each in ran]
         return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))

@@ -20,8 +20,8 @@ from jazz_select.agent.conversation import (
     InputOptions,
     OpenFlow,
     Part,
+    PastCall,
     PendingCall,
-    Ran,
     Said,
     bounded,
     said_by_user,
@@ -34,7 +34,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, json_bytes, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.routing.records import StepRecord
-from jazz_select.selector.prompt import Ledger
+from jazz_select.selector.prompt import PromptHistoryRecorder
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.serialization import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.stages import UserQuestion
@@ -335,7 +335,7 @@ class TurnRequest:
     schema: OutputSchema | None = None
     key: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    ledger: Ledger | None = None
+    ledger: PromptHistoryRecorder | None = None
     now: datetime | None = None
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
@@ -390,7 +390,7 @@ class TurnState(TurnOutcome):
     no_yes: str = ""
     handed_back: str = ""
     hands_over: bool = True
-    calls: tuple[Ran, ...] = ()
+    calls: tuple[PastCall, ...] = ()
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     returned: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -19,7 +19,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
 from jazz_select.selector.candidates_stage import SelectRequest
-from jazz_select.selector.prompt import Situation
+from jazz_select.selector.prompt import ConversationContext
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import Context, TimeLimit
@@ -91,7 +91,7 @@ class RemoteSelector(FlowSelector):
         *,
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
-        situation: Situation | None = None,
+        situation: ConversationContext | None = None,
         asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request; arguments and result are those of `FlowSelector.select`.

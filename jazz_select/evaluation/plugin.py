@@ -46,11 +46,13 @@ class _Batch:
         """The routes by the identity of their cases."""
         import asyncio
 
-        from jazz_select.evaluation.route import Query, led
+        from jazz_select.evaluation.route import Query, route_with_temp_index
 
         asked = [Query.of(case) for case in self.cases]
         with ThreadPoolExecutor(1) as thread:  # in the thread of the test a loop may run
-            found = thread.submit(lambda: asyncio.run(led(self.registry, asked, self.routing, **self.index))).result()
+            found = thread.submit(
+                lambda: asyncio.run(route_with_temp_index(self.registry, asked, self.routing, **self.index))
+            ).result()
         return {id(case): route for case, route in zip(self.cases, found, strict=True)}
 
 

@@ -168,7 +168,7 @@ async def routes(
     return [found[place] for place in range(len(asked))]
 
 
-async def led(
+async def route_with_temp_index(
     registry: Mapping[str, BaseFlow], asked: Sequence[Query], options: RouteOptions | None = None, **index: Any
 ) -> list[Routed]:
     """Return `routes` over a temporary index of these flows; `index` holds the options of `indexed`."""

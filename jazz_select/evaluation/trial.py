@@ -11,7 +11,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, Version, spelled, takes_examples, taught
-from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, led
+from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, route_with_temp_index
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.entries import Logged
@@ -117,7 +117,9 @@ class Scales:
         for flows, judged in sides:
             if judged:
                 asked = [each.asked for each in judged]
-                found += await led(taught(flows, version).registry, asked, self._routing, **self._index)
+                found += await route_with_temp_index(
+                    taught(flows, version).registry, asked, self._routing, **self._index
+                )
         return found
 
     def cost(self, before: Sequence[Routed], after: Sequence[Routed]) -> Cost:
@@ -252,7 +254,7 @@ async def compared(
     for side in (overlay.version("live"), version):
         flows = taught(registry, side)
         notes += flows.notes
-        sides.append(await led(flows.registry, asked, routing, embedder=embedder, language=language))
+        sides.append(await route_with_temp_index(flows.registry, asked, routing, embedder=embedder, language=language))
     learned = {spelled(text) for texts in version.examples.values() for text in texts}
     changes = [
         Change(

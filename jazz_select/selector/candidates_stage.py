@@ -16,7 +16,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import written_now
 from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.calibration import Line
-from jazz_select.selector.prompt import Situation, candidate_of
+from jazz_select.selector.prompt import ConversationContext, candidate_of
 from jazz_select.selector.result import note_recall
 from jazz_select.stages import LeaveOneOutConfidence, Thresholds, UserQuestion, listed_confidences
 from jazz_select.telemetry import span
@@ -42,7 +42,7 @@ class Request:
 
     query: str
     summaries: tuple[str, ...] = ()
-    situation: Situation | None = None
+    situation: ConversationContext | None = None
     within: bool = False
 
     @classmethod
@@ -50,7 +50,7 @@ class Request:
         cls,
         query: str,
         summaries: Sequence[str] | None,
-        situation: Situation | None = None,
+        situation: ConversationContext | None = None,
         *,
         has_model: bool = True,
     ) -> "Request":

@@ -168,7 +168,7 @@ class Procedure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growing:
+class PromptHistory:
     """State of a conversation with append-only prompts.
 
     Attributes:
@@ -187,7 +187,7 @@ class Growing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class ConversationContext:
     """The context of a choice within a conversation.
 
     Attributes:
@@ -214,7 +214,7 @@ class Situation:
     facts: str = ""
     confirms: str = ""
     done: Sequence[str] = ()
-    growing: Growing | None = None
+    growing: PromptHistory | None = None
     inputs: Callable[[str], Sequence[str]] | None = None
     reader: ChatClient | None = None
     begins: Callable[[str, bool], bool] | None = None
@@ -223,7 +223,7 @@ class Situation:
     calls: Sequence[tuple[int, str]] = ()
 
 
-WITHIN: Final = Situation()
+WITHIN: Final = ConversationContext()
 """The situation of a selector without a chat model, which only needs to know that there is one."""
 
 
@@ -527,7 +527,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     examples: Mapping[str, Sequence[str]] | None = None,
     tokens: int = PROMPT_TOKENS,
     structured: bool = False,
-    situation: Situation | None = None,
+    situation: ConversationContext | None = None,
 ) -> Prompt:
     """Build the prompt that asks which candidates fit a request.
 
@@ -638,7 +638,7 @@ def first_kept_turn(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: 
     return start
 
 
-class Ledger:
+class PromptHistoryRecorder:
     """What models were shown in a conversation, and what the current turn adds; `notes` say what is shown afresh.
 
     `flows` are those to choose among, `rest` are procedures and tools.
@@ -696,7 +696,7 @@ class _View(NamedTuple):
 def growing_prompt(
     request: str,
     candidates: Sequence[Candidate],
-    situation: Situation,
+    situation: ConversationContext,
     *,
     flows: Mapping[str, BaseFlow],
     examples: Mapping[str, Sequence[str]] | None = None,
@@ -708,7 +708,7 @@ def growing_prompt(
     not shown. `examples` of a flow are the most similar ones first.
     """
     notes: list[str] = []
-    growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))
+    growing = situation.growing or PromptHistory(turn=1, said_in=(0,) * len(situation.said))
     view = _view(candidates, growing, flows, tokens, notes, situation.procedures)
     called = {each: card.id for each, card in view.by_id.items()}
     root = ET.Element("selection")
@@ -725,7 +725,7 @@ def growing_prompt(
 
 def _view(
     candidates: Sequence[Candidate],
-    growing: Growing,
+    growing: PromptHistory,
     flows: Mapping[str, BaseFlow],
     tokens: int,
     notes: list[str],
@@ -779,7 +779,7 @@ def _cards(  # noqa: PLR0913 - what is shown, and what bounds it
 
 
 def _offered(
-    candidates: Sequence[Candidate], view: _View, situation: Situation, examples: Mapping[str, Sequence[str]]
+    candidates: Sequence[Candidate], view: _View, situation: ConversationContext, examples: Mapping[str, Sequence[str]]
 ) -> ET.Element:
     """Return the flows that may be chosen now, with their state and inputs.
 
@@ -809,7 +809,7 @@ def _offered(
     return offered
 
 
-def _conversation(view: _View, situation: Situation, growing: Growing) -> ET.Element:
+def _conversation(view: _View, situation: ConversationContext, growing: PromptHistory) -> ET.Element:
     """Return the conversation: messages and cards, in turn order."""
     conversation = ET.Element("conversation")
     if growing.left_out:

@@ -31,7 +31,7 @@ from jazz_select.selector.candidates_stage import (
 from jazz_select.selector.known_requests import KnownRequests
 from jazz_select.selector.pipeline import Pipeline, warn_of
 from jazz_select.selector.policy import Policy, PolicyLike, policy_of
-from jazz_select.selector.prompt import Situation
+from jazz_select.selector.prompt import ConversationContext
 from jazz_select.selector.recall_stage import BLANK
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.selector_options import Context, ModelOptions, TimeLimit
@@ -232,7 +232,7 @@ class FlowSelector:
         *,
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
-        situation: Situation | None = None,
+        situation: ConversationContext | None = None,
         asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
         """Select the flows for a request.
@@ -390,7 +390,7 @@ class FlowSelector:
             self._outcomes.log.hint(entry, right, note=note)
 
     def _read_request(
-        self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None
+        self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: ConversationContext | None = None
     ) -> ReadRequest:
         check_argument("context", context, Context)
         self._guards.check_selectable(asked.only)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from jazz_select.agent.answer import left_open
 from jazz_select.agent.chain.transcript import Chain, ToolRequest
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, PastCall
 from jazz_select.agent.flows.flow_runner import progress_of
 from jazz_select.agent.flows.input_options import stored_options
 from jazz_select.agent.flows.open_flows import OpenFlowReply
@@ -31,7 +31,7 @@ class FlowOutcome(NamedTuple):
 
     run: FlowRun
     replies: tuple[OpenFlowReply, ...] = ()
-    made: tuple[Ran, ...] = ()
+    made: tuple[PastCall, ...] = ()
     is_cut: bool = False
     notes: tuple[str, ...] = ()
 

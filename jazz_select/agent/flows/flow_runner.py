@@ -12,7 +12,7 @@ from dataclasses import fields as fields_of
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.agent.conversation import ONE_OF, Part, Ran, asked_now, kept_result, part_paths
+from jazz_select.agent.conversation import ONE_OF, Part, PastCall, asked_now, kept_result, part_paths
 from jazz_select.agent.flows.input_options import OptionLister
 from jazz_select.agent.known_flows import whole
 from jazz_select.agent.option_names import option_named
@@ -90,7 +90,7 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
     return progress
 
 
-def _brief(ran: Ran) -> Ran:
+def _brief(ran: PastCall) -> PastCall:
     return ran.model_copy(update={"output": beginning(ran.output, _LONGEST_RAN)})
 
 
@@ -125,7 +125,7 @@ def ran_of(
     failed: bool,
     refused: bool = False,
     filled: Collection[str] = (),
-) -> Ran:
+) -> PastCall:
     """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval.
 
     `output` is what the tool returned, or the reason of the failure as text.
@@ -136,7 +136,7 @@ def ran_of(
     kept = without_filled(storable_fields(arguments)[0], filled)
     given = {name: _short_value(value) for name, value in kept.items()}
     text, left_out = (str(output), "") if failed else kept_result(output)
-    return Ran(
+    return PastCall(
         tool=tool.name,
         output=text,
         left_out=left_out,
@@ -197,8 +197,8 @@ class FlowRunner:
     approve: Callable[[str, Sequence[CallToCome]], Approve]
     call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]]
     returned: Callable[[str, Any], None]
-    made: Callable[[Ran], None]
-    deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
+    made: Callable[[PastCall], None]
+    deciding: Callable[[BaseFlow, Sequence[PastCall]], DecisionCallback] | None
     every: bool = False
     options: OptionLister
     rejected: Collection[str] = ()
@@ -454,7 +454,7 @@ class FlowRunner:
             return tool in step.candidate_tools or tool == step.fallback_tool
         return tool == step if isinstance(step, str) else tool in self.executor.tools
 
-    def _stored_call(self, record: StepRecord) -> Ran:
+    def _stored_call(self, record: StepRecord) -> PastCall:
         unread = "it ran: " if record.fault == "output" else ""
         output = record.output if record.status == "ok" else f"{unread}{record.error}"
         tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"

@@ -6,7 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, PastCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.after_run import FlowOutcome, after_run
 from jazz_select.agent.flows.branches import branch_in_time
@@ -42,7 +42,7 @@ class _Collected(NamedTuple):
     """What comes of a flow while it runs: its parts may run side by side, and add to all of it."""
 
     replies: list[OpenFlowReply]
-    made: list[Ran]
+    made: list[PastCall]
     notes: list[str]
 
 
@@ -216,9 +216,9 @@ class OneFlow:
         decision: ModelDecision,
         state: TurnState,
         approval: TurnApproval,
-        made: Sequence[Ran],
+        made: Sequence[PastCall],
         flow: BaseFlow,
-        calls: Sequence[Ran],
+        calls: Sequence[PastCall],
     ) -> DecisionCallback:
         view = self._view(state, approval, (*made, *calls))
         points = [step for step in chain_of(flow) if isinstance(step, GuidedDecisionPoint)]
@@ -234,7 +234,7 @@ class OneFlow:
 
         return cast("DecisionCallback", SimpleNamespace(decide=decide))
 
-    def _view(self, state: TurnState, approval: TurnApproval, made: Sequence[Ran]) -> ConversationView:
+    def _view(self, state: TurnState, approval: TurnApproval, made: Sequence[PastCall]) -> ConversationView:
         return ConversationView.of(state, self.titles.flow, tuple(made), agreed=approval.granted is not None)
 
 

@@ -29,7 +29,7 @@ from jazz_select.agent.chain.transcript import (
     ToolResult,
     tell,
 )
-from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
+from jazz_select.agent.conversation import MOST_LOOK_UPS, PastCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.flow_runner import output_fields, ran_of
 from jazz_select.agent.flows.known_look_ups import look_ups_of
@@ -51,7 +51,7 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
 from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.selector.prompt import FirstShown, Ledger, Procedure, shown_with
+from jazz_select.selector.prompt import FirstShown, Procedure, PromptHistoryRecorder, shown_with
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import beginning, estimate_tokens, json_line, name_shown, one_line
 from jazz_select.texts import say
@@ -347,7 +347,7 @@ class OpenFlowReply:
     """Whether the model says that the flow is done."""
     blocked: str = ""
     """The model's reason why the flow cannot be done."""
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[PastCall, ...] = ()
     asked: bool = False
     """Whether a call needs approval first."""
     look_ups: tuple[str, ...] = ()
@@ -574,7 +574,7 @@ class OpenFlows:
         return question, offered
 
     async def _shown(
-        self, ledger: Ledger | None, flow: BaseFlow | None, tools: Sequence[Tool]
+        self, ledger: PromptHistoryRecorder | None, flow: BaseFlow | None, tools: Sequence[Tool]
     ) -> tuple[tuple[FirstShown, ...], Mapping[str, str]]:
         """Add the flow and tools to what the ledger has shown, and return that with the procedures by flow."""
         if ledger is None:
@@ -636,7 +636,7 @@ class OpenFlows:
             }
         return found
 
-    def _ran(self, chain: Chain) -> tuple[Ran, ...]:
+    def _ran(self, chain: Chain) -> tuple[PastCall, ...]:
         arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
         return tuple(
             self._stored_call(each, arguments.get((each.round, each.id), {}))
@@ -644,7 +644,7 @@ class OpenFlows:
             if isinstance(each, ToolResult) and each.tool in self.tools and each.called
         )
 
-    def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
+    def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> PastCall:
         output = result.output if result.ok else f"failed: {result.error}"
         tool = self.tools[result.tool]
         filled = () if tool.context_inputs is None else tool.context_inputs.values

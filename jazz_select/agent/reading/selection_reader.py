@@ -41,7 +41,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.ports import has_capability
-from jazz_select.selector.prompt import WITHIN, Procedure, Situation, candidate_of
+from jazz_select.selector.prompt import WITHIN, ConversationContext, Procedure, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.stage import is_likely
@@ -407,7 +407,7 @@ class SelectionReader:
         """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
         return self.flows.lacks(flow, state.request.context, optional=not is_named(flow, message))
 
-    def _situation(self, state: TurnState, message: str) -> Situation | None:
+    def _situation(self, state: TurnState, message: str) -> ConversationContext | None:
         if self.model is None and not self.able.reads:
             return None
         view = ConversationView.of(state, self.titles.flow, agreed=state.granted is not None)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
-from jazz_select.agent.conversation import Conversation, Ran, Said
+from jazz_select.agent.conversation import Conversation, PastCall, Said
 from jazz_select.agent.conversation_view import ConversationView, FlowInView
 from jazz_select.agent.flows.one_flow import decision_situation
 from jazz_select.agent.flows.open_flows import OpenFlowQuestion, shown_texts
@@ -19,7 +19,7 @@ from jazz_select.agent.turn import TurnRequest
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
-from jazz_select.selector.prompt import FirstShown, Ledger, build_prompt, growing_prompt
+from jazz_select.selector.prompt import FirstShown, PromptHistoryRecorder, build_prompt, growing_prompt
 from jazz_select.values import Message, flow_id
 from tests.unit.selector.shop import candidates, flow, shop
 
@@ -75,9 +75,13 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
             ),
         ),
         "calls": (
-            Ran(tool="look_up", arguments={"order_number": kept or "60112"}, output='{"state": "shipped"}', turn=1),
-            Ran(tool=kept or "look_up", arguments={kept or "order_number": [kept]}, output=kept or "no such order"),
-            Ran(tool="look_up", output=f"failed: {kept or 'gone'}", failed=True),
+            PastCall(
+                tool="look_up", arguments={"order_number": kept or "60112"}, output='{"state": "shipped"}', turn=1
+            ),
+            PastCall(
+                tool=kept or "look_up", arguments={kept or "order_number": [kept]}, output=kept or "no such order"
+            ),
+            PastCall(tool="look_up", output=f"failed: {kept or 'gone'}", failed=True),
         ),
         "waits_for": question,
         "waiting": "refund_order",
@@ -136,7 +140,7 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
 def growing_view(view: ConversationView) -> ConversationView:
     """The same where prompts only grow: two flows were shown, a procedure and a tool, and another tool is new."""
     turns = view.request.conversation.turns
-    return replace(view, request=replace(view.request, ledger=Ledger(turns + 1, SHOWN if turns else ())))
+    return replace(view, request=replace(view.request, ledger=PromptHistoryRecorder(turns + 1, SHOWN if turns else ())))
 
 
 def written(messages: tuple[Message, ...]) -> str:

@@ -9,7 +9,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.agent import Agent
-from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, Part, Ran
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, Part, PastCall
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.agent.turn import FlowRun, TurnRequest, TurnState
 from jazz_select.errors import ConfigError, SnapshotError
@@ -116,7 +116,7 @@ def test_a_list_of_messages_has_no_name_of_its_own() -> None:
 
 
 def test_a_turn_is_kept_with_its_number_and_what_was_run() -> None:
-    calls = [Ran(tool="look", output="")]
+    calls = [PastCall(tool="look", output="")]
     first = after(Conversation(), "hi", "hello")
     runs = (FlowRun(flow="look"), FlowRun(flow="see"))
     second = after(first, "look", "done", runs=runs, calls=calls)
@@ -134,7 +134,7 @@ def test_a_question_is_kept_as_it_was_asked() -> None:
 
 
 def test_only_what_destroys_counts_as_final() -> None:
-    ran = tuple(Ran(tool=name, output="", final=name == "pay") for name in ("look", "pay", "pay"))
+    ran = tuple(PastCall(tool=name, output="", final=name == "pay") for name in ("look", "pay", "pay"))
     assert OpenFlow(name="a", parts={"0": Part(status="active", ran=ran)}).final == ("pay",)
 
 

@@ -14,7 +14,7 @@ from jazz_select.agent.conversation import LONGEST_STORED, MOST_CALLS
 from jazz_select.agent.flows.open_flows import MOST_TOKENS
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.routing import Tool
-from jazz_select.selector.prompt import MOST_SHOWN, FirstShown, Ledger
+from jazz_select.selector.prompt import MOST_SHOWN, FirstShown, PromptHistoryRecorder
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
 from tests.agents import make_agent
@@ -302,9 +302,9 @@ def test_what_is_no_way_of_narrowing_is_refused(narrowing: Any) -> None:
 
 def test_a_ledger_keeps_what_turns_before_this_one_may_have_shown() -> None:
     shown = (FirstShown("flow", "a", 1), FirstShown("tool", "b", 1), FirstShown("flow", "c", 2))
-    ledger = Ledger(3, shown)
+    ledger = PromptHistoryRecorder(3, shown)
     assert (ledger.notes, {*ledger.shown}) == ([], {*shown})
-    assert Ledger(2, shown).shown == ()
+    assert PromptHistoryRecorder(2, shown).shown == ()
 
 
 @pytest.mark.spec("009.3")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.conversation import Conversation, Ran, Said
+from jazz_select.agent.conversation import Conversation, PastCall, Said
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.turn import TurnRequest
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
@@ -40,7 +40,9 @@ MANY: dict[str, Any] = {
         Said(role="user" if number % 2 else "assistant", content=f"message {number} {'x' * 500}")
         for number in range(1, LONG)
     ),
-    "calls": tuple(Ran(tool="look_up", output=f"result {number} {'y' * 500}", turn=number) for number in range(LONG)),
+    "calls": tuple(
+        PastCall(tool="look_up", output=f"result {number} {'y' * 500}", turn=number) for number in range(LONG)
+    ),
 }
 BOUNDS: list[Any] = [
     pytest.param("choose", 9_000, 'left_out="', id="choosing"),

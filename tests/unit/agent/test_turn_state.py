@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.chain.transcript import Chain
-from jazz_select.agent.conversation import Conversation, OpenFlow, PendingCall, Ran
+from jazz_select.agent.conversation import Conversation, OpenFlow, PastCall, PendingCall
 from jazz_select.agent.turn import FlowRun, TurnOutcome, TurnRequest, TurnState, Way
 from jazz_select.errors import ConfigError
 from jazz_select.selector.result import FlowSelectionResult
@@ -24,7 +24,7 @@ DONE: dict[str, Any] = {
     "agenda": Agenda((OpenFlow(name="cancel_order", status="waiting"),)),
     "runs": (FlowRun(flow="cancel_order", status="active"),),
     "chain": Chain(answer="Which order?"),
-    "calls": (Ran(tool="look", output="1"),),
+    "calls": (PastCall(tool="look", output="1"),),
     "called": {"log_in": {"member": "ada"}},
     "returned": {"log_in": ("member",)},
     "notes": ("a value did not count",),

@@ -11,7 +11,7 @@ from jazz_select import Agent, FlowSelector, tool_from_function
 from jazz_select.client import RemoteSelector, ServiceKeyError, ServiceReplyError
 from jazz_select.errors import ConfigError
 from jazz_select.selector.candidates_stage import SelectRequest
-from jazz_select.selector.prompt import Situation
+from jazz_select.selector.prompt import ConversationContext
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from tests.unit.client.serving import KEY, acting, catalogue, close, refund, says, serving, shop_flows, track
@@ -128,7 +128,7 @@ async def test_it_is_a_selector_wherever_one_is_wanted() -> None:
         result = await agent.turn("refund my order", context={"email": "a@example.org"})
         assert (result.status, result.flows) == ("done", ["refund_order"])
         with pytest.raises(ConfigError, match="situation does not travel"):
-            await remote.select("yes", situation=Situation())
+            await remote.select("yes", situation=ConversationContext())
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -27,7 +27,7 @@ from jazz_select.evaluation.changes.difference import ChangeKind, confidence_cla
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.changes.snapshots import describe_flows, query_key
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Query, led
+from jazz_select.evaluation.route import Query, route_with_temp_index
 from jazz_select.selector.policy import Policy
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
@@ -63,7 +63,7 @@ def difference(base: FlowRegistry, head: FlowRegistry, cases: Sequence[Case] = (
 
 
 async def state(registry: FlowRegistry, asked: Sequence[Probe]) -> SideState:
-    led_to = await led(registry, [each.asked for each in asked], embedder=HashEmbedder())
+    led_to = await route_with_temp_index(registry, [each.asked for each in asked], embedder=HashEmbedder())
     by_key = {each.key: route for each, route in zip(asked, led_to, strict=True)}
     return SideState(label="side", flows=describe_flows(registry), routes=by_key)
 

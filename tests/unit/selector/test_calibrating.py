@@ -10,7 +10,7 @@ from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.selector.calibration import Calibration, Line, fit_line
-from jazz_select.selector.prompt import Situation
+from jazz_select.selector.prompt import ConversationContext
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Reason
@@ -64,12 +64,12 @@ HALF_FOR_NOTHING = [
 async def test_what_is_for_no_flow_lowers_the_confidence() -> None:
     memory = Sure(0.985, 0.01, p_none=0.0058)
     made = selector(memory, ScriptedModel("[]", repeat=True), max_error=0.03)
-    before = await made.select("talk 1", situation=Situation())
+    before = await made.select("talk 1", situation=ConversationContext())
     assert before.decision.reason is Reason.CONFIDENT
     learned = await made.calibrate(HALF_FOR_NOTHING)
     assert learned.recall.cases == 120
     assert learned.recall(0.98) < 0.97
-    after = (await made.select("talk 1", situation=Situation())).decision
+    after = (await made.select("talk 1", situation=ConversationContext())).decision
     assert after.reason is Reason.NONE
     assert after.confidence == after.stages[0].confidence == pytest.approx(learned.recall(0.985 * (1 - 0.0058)))
     assert after.p_none is not None
@@ -81,7 +81,7 @@ async def test_what_is_for_no_flow_lowers_the_confidence() -> None:
         max_error=0.03,
         calibration=Calibration.from_dict(learned.to_dict()),
     )
-    assert (await again.select("talk 1", situation=Situation())).decision.reason is Reason.NONE
+    assert (await again.select("talk 1", situation=ConversationContext())).decision.reason is Reason.NONE
 
 
 async def test_a_decision_model_is_learned_of_by_one_call_a_case() -> None:

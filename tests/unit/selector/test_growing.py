@@ -15,10 +15,10 @@ from jazz_select.selector.policy import Policy
 from jazz_select.selector.prompt import (
     MOST_SHOWN,
     TIMES,
+    ConversationContext,
     FirstShown,
-    Growing,
     Prompt,
-    Situation,
+    PromptHistory,
     UnderWay,
     first_kept_turn,
     growing_prompt,
@@ -49,11 +49,11 @@ class Talk:
     def asked(self, *names: str, request: str = "x", **situation: Any) -> Prompt:
         """The prompt of the next turn, in which these flows may be chosen."""
         self.turn += 1
-        growing = Growing(turn=self.turn, shown=self.shown, said_in=tuple(self.said_in))
+        growing = PromptHistory(turn=self.turn, shown=self.shown, said_in=tuple(self.said_in))
         prompt = growing_prompt(
             request,
             [Candidate.from_metadata(each) for each in (metadata(*names) if names else [])],
-            Situation(said=tuple(self.said), growing=growing, **situation),
+            ConversationContext(said=tuple(self.said), growing=growing, **situation),
             flows=self.registry,
             tokens=self.tokens,
         )
@@ -113,7 +113,7 @@ async def test_what_is_shown_and_not_offered_is_never_chosen(
     reply = f'["{NAMES[number % len(NAMES)] if by_name else number}"]'
     selector = FlowSelector(ScriptedModel(reply, repeat=True), registry, model_options=ModelOptions(max_reasks=0))
     begun = (UnderWay(flow_id=flow_id(turns[-1][0])),) if turns[-1] else ()
-    situation = Situation(under_way=begun, growing=Growing(turn=talk.turn + 1, shown=talk.shown))
+    situation = ConversationContext(under_way=begun, growing=PromptHistory(turn=talk.turn + 1, shown=talk.shown))
     result = await selector.select("x", metadata(*turns[-1]) if turns[-1] else [], situation=situation)
     assert set(result.names) <= set(turns[-1])
 
@@ -126,7 +126,7 @@ async def chosen(
     talk.asked("flow_a", "flow_b", "flow_c")
     replies = [reply] if isinstance(reply, str) else reply
     model = ScriptedModel(*replies, repeat=True)
-    situation = replace(Situation(growing=Growing(turn=2, shown=talk.shown)), **changes)
+    situation = replace(ConversationContext(growing=PromptHistory(turn=2, shown=talk.shown)), **changes)
     selector = FlowSelector(model, talk.registry, policy=Policy(on_empty="none"))
     return await selector.select("x", metadata(*offered), situation=situation), model
 
@@ -188,7 +188,7 @@ def test_an_example_like_the_request_is_told_where_a_flow_is_offered_unless_it_s
     prompt = growing_prompt(
         "x",
         [Candidate.from_metadata(each) for each in metadata("flow_a", "flow_b")],
-        Situation(growing=Growing(turn=1)),
+        ConversationContext(growing=PromptHistory(turn=1)),
         flows=talk.registry,
         examples={flow_id("flow_a"): ["do flow_a for me"], flow_id("flow_b"): ["b in other words"]},
     )

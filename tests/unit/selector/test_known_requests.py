@@ -9,7 +9,7 @@ from jazz_select import BaseFlow, Flow, FlowRegistry, FlowSelector
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.known_requests import folded_request
 from jazz_select.selector.policy import PRESETS, Policy
-from jazz_select.selector.prompt import Situation, UnderWay
+from jazz_select.selector.prompt import ConversationContext, UnderWay
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Decision, Reason, Tier, flow_id
 from tests.unit.selector.shop import EXCHANGE, REFUND, Guarded, metadata
@@ -226,9 +226,9 @@ async def test_with_a_flow_under_way_the_model_reads_it(situation: Mapping[str, 
     """In the middle of a conversation the same words may belong to what is under way."""
     model = ScriptedModel('["2"]', repeat=True)
     made = FlowSelector(model, catalogue(), recalled(), "shop", policy="recommended")
-    decision = (await made.select("storno", situation=Situation(**situation))).decision
+    decision = (await made.select("storno", situation=ConversationContext(**situation))).decision
     assert (decision.reason, len(model.calls)) == (Reason.LLM, 1)
-    fresh = (await made.select("storno", situation=Situation())).decision
+    fresh = (await made.select("storno", situation=ConversationContext())).decision
     assert (fresh.reason, len(model.calls)) == (Reason.EXAMPLE, 1), "with nothing under way it is known"
 
 

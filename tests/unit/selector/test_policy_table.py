@@ -10,7 +10,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.selector.policy import PRESETS, Policy, PolicyLike
-from jazz_select.selector.prompt import Situation, UnderWay
+from jazz_select.selector.prompt import ConversationContext, UnderWay
 from jazz_select.stages import Usage
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel, likely
 from jazz_select.values import Reason, Reply
@@ -450,7 +450,7 @@ async def test_costs_belong_to_the_stage_whoever_lends_the_model() -> None:
     usage = Usage(input_tokens=120, output_tokens=8)
     lent = ScriptedModel(Reply(text='["1"]', usage=usage), repeat=True)
     reader = ChatClient(lent)
-    under_way = Situation(under_way=[UnderWay(flow_id=CANCEL)], reader=reader)
+    under_way = ConversationContext(under_way=[UnderWay(flow_id=CANCEL)], reader=reader)
     memory = Sure(0.9998, 0.0001, 0.0, p_none=1.1e-06)
     made = FlowSelector(None, shop(), memory, "shop", policy="recommended")
     before = (await made.select(REQUEST)).decision
@@ -468,9 +468,9 @@ async def test_costs_belong_to_the_stage_whoever_lends_the_model() -> None:
 
 
 async def test_the_mean_is_of_all_models_that_a_stage_asked() -> None:
-    def lend(tokens: int) -> Situation:
+    def lend(tokens: int) -> ConversationContext:
         model = ScriptedModel(Reply(text='["1"]', usage=Usage(input_tokens=tokens)), repeat=True)
-        return Situation(under_way=[UnderWay(flow_id=REFUND)], reader=ChatClient(model))
+        return ConversationContext(under_way=[UnderWay(flow_id=REFUND)], reader=ChatClient(model))
 
     made = FlowSelector(None, shop(), ListMemory(metadata()), "shop")
     for tokens in (100, 300):

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import FlowSelector
-from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, build_prompt
+from jazz_select.selector.prompt import SYSTEM_PROMPT, ConversationContext, UnderWay, build_prompt
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
@@ -23,17 +23,21 @@ SAID = (
 EXCHANGING = UnderWay(flow_id=EXCHANGE, wanted="swap my shoes", waits_for="the size")
 CANCELLING = UnderWay(flow_id=CANCEL, state="parked", wanted="cancel 60112", waits_for="Shall I go on, yes or no?")
 FACTS = 'today: "2026-03-05"'
-TALKING = Situation(said=SAID, left_out=3, under_way=(EXCHANGING, CANCELLING), facts=FACTS, confirms="Shall I?")
+TALKING = ConversationContext(
+    said=SAID, left_out=3, under_way=(EXCHANGING, CANCELLING), facts=FACTS, confirms="Shall I?"
+)
 
 
-def asked(situation: Situation | None = TALKING, request: str = "42") -> ET.Element:
+def asked(situation: ConversationContext | None = TALKING, request: str = "42") -> ET.Element:
     """The user message, parsed: the flows under way stand first, as they do for a model."""
     offered = [each for name in ("exchange_order", "cancel_order", "refund_order") for each in candidates(name)]
     prompt = build_prompt(request, ("an earlier summary",), offered, situation=situation)
     return ET.fromstring(prompt.messages[1].content)  # noqa: S314 - our own text
 
 
-async def chosen(reply: str, situation: Situation = TALKING, **options: Any) -> tuple[FlowSelectionResult, int]:
+async def chosen(
+    reply: str, situation: ConversationContext = TALKING, **options: Any
+) -> tuple[FlowSelectionResult, int]:
     """What a reply comes to, and how often the model was asked."""
     model = ScriptedModel(reply, repeat=True)
     result = await FlowSelector(model, shop(), **with_policy(options)).select(
@@ -89,17 +93,23 @@ def takes(_: str) -> tuple[str, ...]:
 
 
 RULES: list[Any] = [
-    pytest.param(Situation(said=SAID), [], ["UNDER", "- off:", "- values:", "- confirm:"], id="nothing begun"),
-    pytest.param(Situation(under_way=(EXCHANGING,)), ["- off:", "under way"], ["- confirm:"], id="a flow begun"),
-    pytest.param(Situation(confirms="Shall I?"), ["- confirm:", '"quote"'], ["- off:"], id="a question without a flow"),
-    pytest.param(Situation(inputs=takes), ["- values:", "- unclear:", '"values":'], ["- off:"], id="inputs"),
+    pytest.param(
+        ConversationContext(said=SAID), [], ["UNDER", "- off:", "- values:", "- confirm:"], id="nothing begun"
+    ),
+    pytest.param(
+        ConversationContext(under_way=(EXCHANGING,)), ["- off:", "under way"], ["- confirm:"], id="a flow begun"
+    ),
+    pytest.param(
+        ConversationContext(confirms="Shall I?"), ["- confirm:", '"quote"'], ["- off:"], id="a question without a flow"
+    ),
+    pytest.param(ConversationContext(inputs=takes), ["- values:", "- unclear:", '"values":'], ["- off:"], id="inputs"),
     pytest.param(TALKING, ["- off:", "- confirm:"], ["- values:"], id="a flow and a question"),
 ]
 
 
 @pytest.mark.spec("011.1")
 @pytest.mark.parametrize(("situation", "told", "untold"), RULES)
-def test_the_rules_are_those_that_apply(situation: Situation, told: list[str], untold: list[str]) -> None:
+def test_the_rules_are_those_that_apply(situation: ConversationContext, told: list[str], untold: list[str]) -> None:
     rules = build_prompt("x", (), candidates(), situation=situation).messages[0].content
     assert all(each in rules for each in told)
     assert not any(each in rules for each in untold)
@@ -242,15 +252,19 @@ async def test_what_contradicts_itself_or_was_not_offered_is_asked_again_and_cha
 
 WITHOUT: list[Any] = [
     pytest.param(
-        '{"confirm": {"is": "yes"}}', Situation(said=SAID, under_way=(EXCHANGING,)), id="a yes where nothing waits"
+        '{"confirm": {"is": "yes"}}',
+        ConversationContext(said=SAID, under_way=(EXCHANGING,)),
+        id="a yes where nothing waits",
     ),
-    pytest.param('{"off": ["1"]}', Situation(said=SAID, confirms="Shall I?"), id="off where nothing is begun"),
+    pytest.param(
+        '{"off": ["1"]}', ConversationContext(said=SAID, confirms="Shall I?"), id="off where nothing is begun"
+    ),
 ]
 
 
 @pytest.mark.spec("010.2")
 @pytest.mark.parametrize(("reply", "situation"), WITHOUT)
-async def test_nobody_agrees_or_calls_off_where_there_is_nothing_to(reply: str, situation: Situation) -> None:
+async def test_nobody_agrees_or_calls_off_where_there_is_nothing_to(reply: str, situation: ConversationContext) -> None:
     result, _ = await chosen(reply, situation)
     assert (result.decision.called_off, result.decision.confirmed) == ((), "")
 
@@ -264,14 +278,14 @@ async def test_what_is_under_way_is_offered_whatever_was_recalled_and_first() ->
 
 
 ASKED: list[Any] = [
-    pytest.param(Situation(under_way=(EXCHANGING,)), id="a flow is under way"),
-    pytest.param(Situation(confirms="Shall I?"), id="a question waits, of no flow"),
+    pytest.param(ConversationContext(under_way=(EXCHANGING,)), id="a flow is under way"),
+    pytest.param(ConversationContext(confirms="Shall I?"), id="a question waits, of no flow"),
 ]
 
 
 @pytest.mark.spec("010.2")
 @pytest.mark.parametrize("situation", ASKED)
-async def test_a_sole_candidate_is_no_reason_not_to_ask_in_a_conversation(situation: Situation) -> None:
+async def test_a_sole_candidate_is_no_reason_not_to_ask_in_a_conversation(situation: ConversationContext) -> None:
     name = "exchange_order" if situation.under_way else "refund_order"
     model = ScriptedModel("[]", repeat=True)
     result = await FlowSelector(model, shop()).select("go ahead", metadata(name), situation=situation)
@@ -292,7 +306,7 @@ async def test_what_was_done_last_is_offered_where_it_is_available(member: bool)
     registry = shop()
     members = guarded("member_discount", registry)
     model = ScriptedModel("[]", repeat=True)
-    done = Situation(said=SAID, under_way=(EXCHANGING,), done=(members.id,))
+    done = ConversationContext(said=SAID, under_way=(EXCHANGING,), done=(members.id,))
     selector = FlowSelector(model, registry)
     await selector.select("42", metadata("refund_order"), situation=done, context={"member": member})
     assert ("member_discount" in str(model.calls)) is member
@@ -324,7 +338,7 @@ HEARD: list[Any] = [
 async def test_recall_hears_the_question_that_was_asked_last(message: str, offered: list[str]) -> None:
     memory, model = ByWords(), ScriptedModel("{}", repeat=True)
     selector = FlowSelector(model, shop(), memory, "support")
-    said = Situation(said=(SAID[0], QUESTION))
+    said = ConversationContext(said=(SAID[0], QUESTION))
     result = await selector.select(message, episode_summaries=["The user said: swap my shoes"], situation=said)
     assert [each.flow_name for each in result.decision.candidates] == offered
     assert memory.asked == [
@@ -337,5 +351,5 @@ async def test_recall_hears_the_question_that_was_asked_last(message: str, offer
 async def test_recall_is_asked_once_where_nothing_was_said_before() -> None:
     memory = ByWords()
     selector = FlowSelector(ScriptedModel("{}"), shop(), memory, "support")
-    await selector.select("a refund", situation=Situation())
+    await selector.select("a refund", situation=ConversationContext())
     assert memory.asked == ["a refund"]

@@ -6,7 +6,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from jazz_select.selector.prompt import Growing, Prompt, Situation, UnderWay, build_prompt, growing_prompt
+from jazz_select.selector.prompt import (
+    ConversationContext,
+    Prompt,
+    PromptHistory,
+    UnderWay,
+    build_prompt,
+    growing_prompt,
+)
 from jazz_select.values import Candidate, flow_id
 from tests.unit.selector.shop import flow, metadata, shop
 
@@ -32,7 +39,7 @@ def takes(_: str) -> Sequence[str]:
 
 @pytest.mark.spec("018.10")
 def test_three_flows_are_told_whole_and_the_others_by_name_and_condition() -> None:
-    prompt = build_prompt("x", (), found(), situation=Situation(inputs=takes))
+    prompt = build_prompt("x", (), found(), situation=ConversationContext(inputs=takes))
     first, rest = told(prompt)[:3], told(prompt)[3:]
     assert [{*each} for each in first] == [WHOLE | {"inputs"}] * 3
     assert [{*each} for each in rest] == [BRIEF] * 5
@@ -47,7 +54,7 @@ def test_three_flows_are_told_whole_and_the_others_by_name_and_condition() -> No
 @pytest.mark.spec("018.10")
 def test_a_flow_of_the_conversation_is_told_whole_wherever_it_stands() -> None:
     parked = UnderWay(flow_id=flow_id("flow_h"), state="parked", wanted="h", waits_for="the day")
-    (*_, last) = told(build_prompt("x", (), found(), situation=Situation(under_way=(parked,))))
+    (*_, last) = told(build_prompt("x", (), found(), situation=ConversationContext(under_way=(parked,))))
     assert (last["description"], last["state"]) == ("What flow_h does.", "parked")
 
 
@@ -56,7 +63,7 @@ def test_no_description_is_cut_to_a_fragment_while_fewer_can_be_told_whole() -> 
     long = "It does a great many things, one after the other. " * 4
     sizes: list[int] = []
     for tokens in (500, 400, 330, 270):
-        prompt = build_prompt("x", (), found(description=long), tokens=tokens, situation=Situation())
+        prompt = build_prompt("x", (), found(description=long), tokens=tokens, situation=ConversationContext())
         descriptions = [each["description"] for each in told(prompt) if "description" in each]
         assert {*descriptions} == {long}, tokens
         sizes.append(len(descriptions))
@@ -79,13 +86,13 @@ def test_an_example_that_has_no_room_is_not_shown_in_the_place_of_one_that_has()
 @pytest.mark.spec("018.10")
 def test_where_prompts_grow_a_flow_is_told_whole_once_it_is_among_the_first() -> None:
     registry = shop(*NAMES)
-    first = growing_prompt("x", found(), Situation(growing=Growing(turn=1)), flows=registry)
+    first = growing_prompt("x", found(), ConversationContext(growing=PromptHistory(turn=1)), flows=registry)
     cards = told(first, "conversation/flow")
     assert [{*each} for each in cards] == [WHOLE] * 3 + [BRIEF - {"inputs"}] * 5
     assert [{*each} for each in told(first, "offered/flow")] == [{"id"}] * 8
 
-    growing = Growing(turn=2, shown=first.shown or ())
-    later = growing_prompt("y", found(*reversed(NAMES)), Situation(growing=growing), flows=registry)
+    growing = PromptHistory(turn=2, shown=first.shown or ())
+    later = growing_prompt("y", found(*reversed(NAMES)), ConversationContext(growing=growing), flows=registry)
     assert told(later, "conversation/flow") == cards, "what was shown stays as it was"
     now = told(later, "offered/flow")
     assert [{*each} for each in now] == [{"id", "description"}] * 3 + [{"id"}] * 5
@@ -95,5 +102,5 @@ def test_where_prompts_grow_a_flow_is_told_whole_once_it_is_among_the_first() ->
 def test_a_flow_that_is_a_number_is_told_apart_from_a_position() -> None:
     registry = shop(*NAMES)
     flow("7", registry)
-    prompt = build_prompt("x", (), found("7", *NAMES), situation=Situation())
+    prompt = build_prompt("x", (), found("7", *NAMES), situation=ConversationContext())
     assert [each["id"] for each in told(prompt)][:2] == ["option 1", "option 2"]
