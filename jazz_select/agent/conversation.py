@@ -405,6 +405,14 @@ def asked_now(flow: BaseFlow | None, asks: Sequence[str], wrong: Mapping[str, st
     return tuple(refused) if len(refused) > 1 else tuple(asks[:1])
 
 
+_EARLIER_NAMES: Final = {
+    "doubt": "uncertain_tools",
+    "unheard": "calls_of_unknown_outcome",
+    "taken": "approved_changes",
+}
+"""Fields of a stored flow by their earlier names."""
+
+
 class OpenFlow(_Frozen):
     """A flow that was begun or is queued.
 
@@ -412,10 +420,11 @@ class OpenFlow(_Frozen):
         status: `queued` before it begins, `waiting` if it asked for something, `failed`, else `active`. An active flow
             receives any next message; the others continue when they are answered, chosen or approved.
         asks: Names of the inputs that it waits for; empty if it waits for a yes.
-        doubt: Destructive tools that failed and may have had their effect.
-        unheard: Ids of calls of idempotent tools with an unknown outcome, by place; an identical retry reuses the id.
+        uncertain_tools: Destructive tools that failed and may have had their effect.
+        calls_of_unknown_outcome: Ids of calls of idempotent tools with an unknown outcome, by place; an identical retry
+            reuses the id.
         changed: The remaining steps as last shown to the user, if they changed since the flow began.
-        taken: Changed remaining steps that the user has approved.
+        approved_changes: Changed remaining steps that the user has approved.
         answers: The user's answers by input.
         parts: Progress by path (`part_paths`): "0" is the flow itself. That of a removed part stays recorded.
         request: The message for which it was chosen.
@@ -438,10 +447,10 @@ class OpenFlow(_Frozen):
     asks: tuple[str, ...] = ()
     answers: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
-    doubt: tuple[str, ...] = ()
-    unheard: Mapping[str, str] = Field(default_factory=dict[str, str])
+    uncertain_tools: tuple[str, ...] = ()
+    calls_of_unknown_outcome: Mapping[str, str] = Field(default_factory=dict[str, str])
     changed: tuple[str, ...] = ()
-    taken: tuple[str, ...] = ()
+    approved_changes: tuple[str, ...] = ()
     request: str = ""
     turn: int = 0
     nth: int = Field(default=0, ge=0)
@@ -458,11 +467,11 @@ class OpenFlow(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _of_earlier(cls, given: object) -> object:
-        """Read a flow that was saved when each counted its own turns without progress."""
+        """Read a flow that was saved under earlier names, or when each counted its own turns without progress."""
         if not isinstance(given, Mapping):
             return given
         known = cast("Mapping[str, object]", given)
-        return {name: value for name, value in known.items() if name != "nowhere"}
+        return {_EARLIER_NAMES.get(name, name): value for name, value in known.items() if name != "nowhere"}
 
     @property
     def key(self) -> FlowKey:

@@ -49,14 +49,15 @@ class DestructionGate:
         if not (waiting.is_final or self._flows.destroys(flow)):
             return ()
         changed = tuple(_changed(waiting, flow, "0"))
-        return () if changed == waiting.taken else changed
+        return () if changed == waiting.approved_changes else changed
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """Return a held flow after the user's yes."""
         if waiting.anew:
             return waiting.model_copy(update={"parts": {}, "anew": False, "asks": (), "status": "queued"})
         begins = {} if waiting.parts or waiting.asks else {"status": "queued"}
-        return waiting.model_copy(update={"taken": waiting.changed or waiting.taken, "changed": (), **begins})
+        approved = waiting.changed or waiting.approved_changes
+        return waiting.model_copy(update={"approved_changes": approved, "changed": (), **begins})
 
     def kept(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
@@ -65,13 +66,13 @@ class DestructionGate:
         called = (self._flows.tools.get(each.tool) for each in ended.ran if not each.failed)
         if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
             return ()
-        doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(ended, run)}
+        unclear: dict[str, Any] = {} if run is None else {"uncertain_tools": self._uncertain_tools(ended, run)}
         if run is not None and approval is not None:
-            doubt["unheard"] = self._unheard(ended.name, run, approval)
+            unclear["calls_of_unknown_outcome"] = self._calls_of_unknown_outcome(ended.name, run, approval)
         tried_again = {path: replace(part, refusal="") for path, part in ended.parts.items()}
-        return (ended.model_copy(update={"status": "failed", "parts": tried_again, **doubt}),)
+        return (ended.model_copy(update={"status": "failed", "parts": tried_again, **unclear}),)
 
-    def _doubt(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
+    def _uncertain_tools(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
         """Return the destructive tools that were called and failed: they may have had their effect.
 
         A tool stays in doubt until it has run, since a run may end before it.
@@ -81,9 +82,9 @@ class DestructionGate:
         names = [
             record.tool for record in failed if self._flows.tools[record.tool].destructive and record.fault != "output"
         ]
-        return tuple(dict.fromkeys((*(name for name in ended.doubt if name not in since), *names)))
+        return tuple(dict.fromkeys((*(name for name in ended.uncertain_tools if name not in since), *names)))
 
-    def _unheard(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
+    def _calls_of_unknown_outcome(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
         """Return the ids of idempotent calls with an unknown outcome, by their places."""
         gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
         found = (approval.passed.get((flow, *each)) for each in gone if self._flows.tools[each[1]].idempotent)
@@ -194,7 +195,7 @@ class TurnApproval:
         return await self._approval.verdict_on_look_up(call)
 
     @property
-    def taken(self) -> list[PendingCall]:
+    def made_calls(self) -> list[PendingCall]:
         """The granted calls that were made."""
         granted = () if self.granted is None else self.granted.calls
         return [each for each in granted if each not in self._left]
@@ -202,7 +203,7 @@ class TurnApproval:
     @property
     def notes(self) -> tuple[str, ...]:
         """A note if an approved destructive call was made without a store of claims."""
-        made = dict.fromkeys(each.tool for each in self.taken if each.destructive)
+        made = dict.fromkeys(each.tool for each in self.made_calls if each.destructive)
         if self.claims is not None or not made:
             return ()
         names = ", ".join(made)
@@ -264,13 +265,13 @@ class TurnApproval:
         return granted.closing if said == ("yes", "") else ""
 
     def names_at(
-        self, flow: str, path: str, door: CallSource, unheard: Mapping[str, str] | None = None
+        self, flow: str, path: str, door: CallSource, calls_of_unknown_outcome: Mapping[str, str] | None = None
     ) -> Callable[[str, Mapping[str, Any]], str]:
         """Return a function that names the calls of a flow's part, alike in all processes with the same conversation.
 
         The id is a digest of the turn, the part, the tool, and the number of the tool's call there. A call that the
-        user was asked about keeps its id. So does a retry of a call in `unheard`, whose outcome is unknown, so that the
-        tool can recognize it.
+        user was asked about keeps its id. So does a retry of one of `calls_of_unknown_outcome`, so that the tool can
+        recognize it.
         """
 
         def name(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -287,8 +288,10 @@ class TurnApproval:
             if own is not None:
                 self._renamed.add(own.id)
                 return own.id
-            if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
-                return known
+            if not number and calls_of_unknown_outcome:
+                known = calls_of_unknown_outcome.get(_place_of(path, tool, arguments))
+                if known:
+                    return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
 
         return name
@@ -298,7 +301,7 @@ class TurnApproval:
         flow: str,
         path: str,
         ran: Sequence[PastCall] = (),
-        doubt: Sequence[str] = (),
+        uncertain_tools: Sequence[str] = (),
         later: Sequence[CallToCome] = (),
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
         """Return a function that gives the verdict on each call of a flow's part.
@@ -312,7 +315,7 @@ class TurnApproval:
         @self_bounded
         async def approve(call: ToolCall) -> Verdict:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
-            if not known and call.tool in doubt:
+            if not known and call.tool in uncertain_tools:
                 known = "unknown"
             verdict = await self._verdict(call, flow, path, known, later)
             if call.destructive and isinstance(verdict, Allow):

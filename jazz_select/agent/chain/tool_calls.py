@@ -57,7 +57,8 @@ class ToolRunner:
             refused, and may be made with the other one.
         returned: Told what each call returned.
         made: Outcomes of the chain's destructive calls, by fingerprint; none of these calls is made again.
-        unheard: Ids of idempotent calls with an unknown outcome, by fingerprint; a repeat uses the same id.
+        calls_of_unknown_outcome: Ids of idempotent calls with an unknown outcome, by fingerprint; a repeat uses the
+            same id.
     """
 
     index: NameIndex
@@ -67,7 +68,7 @@ class ToolRunner:
     announce: Announce | None = None
     returned: Returned | None = None
     made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
-    unheard: dict[str, str] = field(default_factory=dict[str, str])
+    calls_of_unknown_outcome: dict[str, str] = field(default_factory=dict[str, str])
     _ids: dict[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str], init=False)
     """The id of each call that was prepared, by its round and its id there."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -205,14 +206,15 @@ class ToolRunner:
             door="chain",
             timeout_s=self.options.tool_timeout_s,
             approve=partial(self._approve, call),
-            call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
+            call_id=self.calls_of_unknown_outcome.get(own)
+            or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
         )
         self._ids[call.round, call.id] = outcome.call.id
         if once and outcome.called and outcome.status != "refused":  # a refused call changed nothing
             self.made[once] = outcome
         if own and outcome.called:
-            self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""
+            self.calls_of_unknown_outcome[own] = outcome.call.id if outcome.status == "unknown" else ""
         call = replace(call, identity=outcome.call.identity) if outcome.status == "asked" else call
         if outcome.error is None:
             output = storable(outcome.output)

@@ -62,7 +62,7 @@ def after_run(
     agenda = replace(state.agenda, failed=tuple(each for each in state.agenda.failed if each.key != top.key))
     kept = gate.kept(progress, run, approval) if run.status in UNDONE else ()
     has_ended = run.status == "done" or run.status in UNDONE
-    if run.status == "failed" and outcome.is_cut and not any(each.doubt for each in kept):
+    if run.status == "failed" and outcome.is_cut and not any(each.uncertain_tools for each in kept):
         agenda = agenda.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
     elif has_ended:
         if run.status == "failed" and not kept and run.begun and keeps_failed:
@@ -104,7 +104,7 @@ def _progress_after(top: OpenFlow, run: FlowRun, approval: TurnApproval) -> Open
             "options": options,
         }
     )
-    if progress.pending is not None and any(map(progress.pending.is_same, approval.taken)):
+    if progress.pending is not None and any(map(progress.pending.is_same, approval.made_calls)):
         progress = progress.model_copy(update={"pending": None})
     return progress.model_copy(update={"parts": progress_of(run, top.parts)}) if run.begun else progress
 

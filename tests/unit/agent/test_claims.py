@@ -122,7 +122,7 @@ async def test_who_comes_while_the_call_is_under_way_hears_that_nobody_knows(
     assert (second.status, second.runs[0].records[-1].unknown, till.paid) == ("failed", True, [5])
     assert second.text == "Pay was begun, and nobody heard of its end: it may have been done."
     (kept,) = second.conversation.failed
-    assert kept.doubt == ("pay",)
+    assert kept.uncertain_tools == ("pay",)
 
 
 @pytest.mark.spec("005.4")
@@ -205,7 +205,7 @@ async def test_what_did_not_return_is_not_tried_by_another(
         == second.runs[0].records[-1].unknown
         == isinstance(fail, asyncio.CancelledError)
     )
-    assert first.conversation.failed[0].doubt == second.conversation.failed[0].doubt == ("pay",)
+    assert first.conversation.failed[0].uncertain_tools == second.conversation.failed[0].uncertain_tools == ("pay",)
 
 
 class Broken(MemoryClaims):
@@ -317,7 +317,7 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
             assert results[0].text.startswith("All right, nothing more is done")
             told = results[1].reason if steps else results[1].chain.entries[1].error  # type: ignore[union-attr]
             assert "pay was not run: it was called off" in told
-            assert not any(each.doubt for each in results[1].conversation.failed), "nobody made it"
+            assert not any(each.uncertain_tools for each in results[1].conversation.failed), "nobody made it"
             if not steps:
                 assert not results[1].chain.entries[1].called  # type: ignore[union-attr]
     assert till.paid == [5]

@@ -59,8 +59,8 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
 
 
 def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
-    agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "changed": ("look", "pay")}))
-    assert (agreed.doubt, agreed.changed, agreed.taken) == (("pay",), (), ("look", "pay"))
+    agreed = GATE.agreed(WAITING.model_copy(update={"uncertain_tools": ("pay",), "changed": ("look", "pay")}))
+    assert (agreed.uncertain_tools, agreed.changed, agreed.approved_changes) == (("pay",), (), ("look", "pay"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_is_kept_says_what_may_have_been_done(
     how: dict[str, Any] = {"step": 1, "tier": Tier.DETERMINISTIC, "reason": "planned", "status": "failed"}
     record = StepRecord(tool=tool, fault=fault, attempts=attempts, **how)
     (kept,) = GATE.kept(SPENT, FlowRun(flow="pays", status="failed", records=(record,)))
-    assert (kept.status, kept.doubt) == ("failed", doubt)
+    assert (kept.status, kept.uncertain_tools) == ("failed", doubt)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_what_is_kept_says_what_may_have_been_done(
 )
 def test_a_doubt_stays_until_that_tool_has_run(tool: str, status: Any, doubt: tuple[str, ...]) -> None:
     record = StepRecord(tool=tool, step=1, tier=Tier.DETERMINISTIC, reason="planned", status=status)
-    doubted = SPENT.model_copy(update={"doubt": ("pay",)})
+    doubted = SPENT.model_copy(update={"uncertain_tools": ("pay",)})
     (kept,) = GATE.kept(doubted, FlowRun(flow="pays", status="failed", records=(record,)))
-    assert kept.doubt == doubt
+    assert kept.uncertain_tools == doubt
 
 
 def test_nothing_is_kept_of_a_flow_that_destroyed_nothing() -> None:

@@ -368,7 +368,7 @@ async def test_what_was_done_before_is_told_and_nothing_is_in_doubt() -> None:
     refused, again = await talk(made, "settle", "settle", context=B2)
     assert (refused.status, refused.text) == ("blocked", f"{SHIPPED} Done already: Pay.")
     (kept,) = refused.conversation.failed
-    assert (kept.doubt, kept.is_final, kept.parts["0"].done) == ((), False, ("find", "pay"))
+    assert (kept.uncertain_tools, kept.is_final, kept.parts["0"].done) == ((), False, ("find", "pay"))
     desk.says_no = ""
     (done,) = await talk(made, "settle", context=B2, kept=again.conversation)
     assert (done.status, desk.log.count("pay"), desk.log[-1]) == ("done", 1, "cancel B-2")

@@ -244,7 +244,19 @@ async def test_a_conversation_that_was_saved_before_is_read() -> None:
     saved: dict[str, Any] = json.loads(begun.conversation.to_json())
     del saved["not_understood"]
     saved["flows"][0]["nowhere"] = 2
+    names = {
+        "doubt": "uncertain_tools",
+        "unheard": "calls_of_unknown_outcome",
+        "taken": "approved_changes",
+    }
+    for earlier, name in names.items():
+        saved["flows"][0][earlier] = saved["flows"][0].pop(name)
+    saved["flows"][0] |= {"doubt": ["pay"], "unheard": {"0 pay": "id"}, "taken": ["book"]}
     kept = Conversation.from_json(json.dumps(saved))
+    flow = kept.flows[0]
+    assert flow.uncertain_tools == ("pay",)
+    assert flow.calls_of_unknown_outcome == {"0 pay": "id"}
+    assert flow.approved_changes == ("book",)
     assert (kept.not_understood, kept.flows[0].asks) == (0, ("email", "day"))
     (again,) = await talk(agent("visit"), "hm", kept=kept)
     assert (again.status, again.conversation.not_understood) == ("waiting", 1)
