@@ -10,18 +10,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
-from typing import Any, Final, Self
+from typing import Final
 
 import httpx
 import typer
 
-from benchmarks.edge_server import EdgeClient, EdgePoints
+from benchmarks import edge_server
+from benchmarks.edge_server import Server
 from tests.postgres_server import why_not
-from tests.qdrant_server import LoopbackQdrant
 from tests.replicas import Cluster
 
 _START_S: Final = 30.0
@@ -33,16 +33,15 @@ class QdrantProcess:
 
     def __init__(self, program: str, folder: Path) -> None:
         self._program, self._folder = program, folder
-        self.url, self.grpc_port = "", 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Server:
         self._folder.mkdir(parents=True)
-        port, self.grpc_port = _free_port(), _free_port()
+        port, grpc_port = _free_port(), _free_port()
         variables = {
             **os.environ,  # noqa: TID251 - of a program that is started
             "QDRANT__SERVICE__HOST": "127.0.0.1",
             "QDRANT__SERVICE__HTTP_PORT": str(port),
-            "QDRANT__SERVICE__GRPC_PORT": str(self.grpc_port),
+            "QDRANT__SERVICE__GRPC_PORT": str(grpc_port),
             "QDRANT__STORAGE__STORAGE_PATH": str(self._folder / "storage"),
             "QDRANT__TELEMETRY_DISABLED": "true",
         }
@@ -50,11 +49,11 @@ class QdrantProcess:
             self._process = subprocess.Popen(  # noqa: S603 - the one that whoever runs this has named
                 [self._program], cwd=self._folder, env=variables, stdout=log, stderr=log
             )
-        self.url = f"http://127.0.0.1:{port}"
+        server = Server(url=f"http://127.0.0.1:{port}", grpc_port=grpc_port, pid=self._process.pid)
         for _ in range(int(_START_S / 0.1)):
             with suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/readyz").is_success:
-                    return self
+                if httpx.get(f"{server.url}/readyz").is_success:
+                    return server
             sleep(0.1)
         raise RuntimeError(f"{self._program} did not answer: {(self._folder / 'log').read_text()}")
 
@@ -69,12 +68,15 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def index_server(folder: Path) -> Any:
-    """The index: an installed Qdrant server where one is named, else the one on loopback."""
-    program = os.environ.get("QDRANT_BIN")  # noqa: TID251 - as the Makefile passes it on
-    if program:
-        return QdrantProcess(program, folder / "qdrant")
-    return LoopbackQdrant(client=EdgeClient(), points=EdgePoints)
+def qdrant_program() -> str:
+    """Return the installed Qdrant server that is named; empty where none is."""
+    return os.environ.get("QDRANT_BIN", "")  # noqa: TID251 - as the Makefile passes it on
+
+
+def index_server(folder: Path) -> AbstractContextManager[Server]:
+    """Return the index, in a process of its own: an installed Qdrant server where one is named, else a stand-in."""
+    program = qdrant_program()
+    return QdrantProcess(program, folder / "qdrant") if program else edge_server.loopback()
 
 
 async def balance(ports: Sequence[int], port: int) -> None:

@@ -19,6 +19,7 @@ _PACKAGES = (
     "numpy",
     "rapidfuzz",
 )
+_PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024 if hasattr(os, "sysconf") else 4
 _GENERATED = (":!benchmarks/results", ":!benchmarks/plots", ":!benchmarks/README.md")
 
 
@@ -45,6 +46,15 @@ def circumstances(root: Path = ROOT) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
     }
+
+
+def resident_mb(pid: int) -> float:
+    """Return what a process of this machine holds of memory now, which is less than at its peak; 0 where unknown."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0.0
+    return pages * _PAGE_KB / 1024
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import typer
 import yaml
 from rich.console import Console
 
-from benchmarks import rows
+from benchmarks import machine, rows
 from benchmarks.metrics import percentile
 from benchmarks.options import Unclean, opened_book
 from jazz_select import FlowSelector, ProceduralMemory
@@ -44,7 +43,6 @@ CLIENTS = 64
 WORKERS, EACH = 4, 25
 STEADY = 50_000
 _HEAD = b"POST /v1/select HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-_PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024 if hasattr(os, "sysconf") else 4
 
 
 class Service:
@@ -69,8 +67,7 @@ class Service:
     @property
     def rss_mb(self) -> float:
         """What it holds of memory now."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()[1])
-        return pages * _PAGE_KB / 1024
+        return machine.resident_mb(self._process.pid)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Have it stop, and wait for that."""

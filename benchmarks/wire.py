@@ -5,11 +5,8 @@ that is started for it, in a process of its own (`benchmarks.edge_server`). One 
 """
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -20,7 +17,8 @@ import typer
 from qdrant_client import grpc as qg
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
+from benchmarks.edge_server import Server, loopback
 from benchmarks.engine import BareEmbedder
 from benchmarks.index import AGENT, registry_of
 from benchmarks.metrics import percentile
@@ -40,29 +38,6 @@ _WARM_UP = 100
 AT_ONCE = 32
 _ROUNDS = 5
 Way = Callable[[str], Awaitable[float]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """Where it listens."""
-
-    url: str
-    grpc_port: int
-    api_key: str | None = None
-
-
-@contextmanager
-def loopback() -> Generator[Server]:
-    """A server in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.edge_server"]
-    with subprocess.Popen(  # noqa: S603 - fixed arguments
-        command, cwd=machine.ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-    ) as process:
-        url, port = process.stdout.readline().split() if process.stdout else ("", "")
-        try:
-            yield Server(url=url, grpc_port=int(port))
-        finally:
-            process.terminate()
 
 
 class BareServer:

@@ -113,7 +113,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, *, qdrant: Any = None) -> None:
-        self.folder, self.qdrant = folder, qdrant or LoopbackQdrant()
+        self.folder, self._index = folder, qdrant or LoopbackQdrant()
         self.postgres = PostgresServer()
         self.replicas: list[Replica] = []
         self._started = 0
@@ -122,7 +122,7 @@ class Cluster:
     def __enter__(self) -> Self:
         self._stack = ExitStack()
         try:
-            self._stack.enter_context(self.qdrant)
+            self.qdrant: Any = self._stack.enter_context(self._index)
             self._stack.enter_context(self.postgres)
             self.database_url = self.postgres.new_database()
         except BaseException:
