@@ -1,13 +1,14 @@
 """What replicas bring: selects and turns a second, p50 and p99 at 1, 2 and 3 replicas; and tenants by flows.
 
-`python -m benchmarks.cluster` starts a local cluster anew for each number of replicas, and asks it.
-`--tenants` asks one process instead: what a sync, a recall and memory cost as tenants and flows grow.
+`python -m benchmarks.cluster` starts a local cluster anew for each number of replicas, and asks it. All processes share
+the cores of this machine, and so does the one that asks.
+`--tenants` and `--simulated` ask for tenants by flows instead, each size in a process of its own: `benchmarks.tenants`.
 """
 
 import asyncio
-import random
-import resource
-from collections.abc import Awaitable, Callable
+import json
+import subprocess
+import sys
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -18,19 +19,15 @@ import httpx
 import typer
 from rich.console import Console
 
-from benchmarks import rows
+from benchmarks import machine, rows, tenants
 from benchmarks.local_cluster import index_server
 from benchmarks.options import Unclean, opened_book
-from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
-from jazz_select.testing import HashEmbedder
 from tests.postgres_server import why_not
 from tests.replicas import Cluster
 
 KEY: Final = ("question", "replicas", "tenants", "flows")
 _SELECT: Final = {"request": "where is my parcel"}
 _TURN: Final = {"message": "where is my parcel", "context": {"email": "ada@example.org"}}
-_RECALLS: Final = 300
-_WORDS: Final = ("order", "parcel", "account", "refund", "invoice", "address", "visit", "doctor", "seat", "ticket")
 
 
 async def asked(roots: list[str], path: str, body: dict[str, Any], *, clients: int, seconds: float) -> rows.Row:
@@ -74,83 +71,45 @@ def replicas_measured(counts: list[int], *, clients: int, seconds: float) -> lis
     return found
 
 
-def registry_of(tenant: int, flows: int) -> FlowRegistry:
-    """Flows of one tenant, of words that all tenants share."""
-    chance, registry = random.Random(tenant), FlowRegistry(min_examples=0)
-    for number in range(flows):
-        first, second, third = chance.sample(_WORDS, 3)
-        Flow(
-            name=f"flow_{number}",
-            description=f"Handles {first} and {second}, case {number}",
-            examples=[f"{first} {second} {number}", f"my {third} {number}"],
-            registry=registry,
-        )
-    return registry
+def tenants_measured(sizes: str, *, how: str) -> list[rows.Row]:
+    """Rows of tenants by flows, such as 10x100: each in a new process, whose memory is that of one size alone."""
+    found: list[rows.Row] = []
+    for size in filter(None, sizes.split(",")):
+        command = [sys.executable, "-m", "benchmarks.cluster", "--one", size, "--how", how]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=machine.ROOT)  # noqa: S603 - fixed arguments
+        found.append(json.loads(done.stdout))
+    return found
 
 
-async def tenants_measured(tenants: int, flows: int) -> rows.Row:
-    """Sync so many tenants of so many flows into one index, and recall from it."""
-    with TemporaryDirectory() as name, index_server(Path(name)) as server:
-        opening = ProceduralMemory.open(url=server.url, grpc_port=server.grpc_port, embedder=HashEmbedder())
-        async with await opening as memory:
-            before = _rss_mb()
-            synced_s = await _timed(lambda: _synced(memory, tenants, flows))
-            chance = random.Random(7)
-            took_ms: list[float] = []
-            foreign = 0
-            await memory.recall("my order 1", "tenant-0")
-            for _ in range(_RECALLS):
-                agent, number = f"tenant-{chance.randrange(tenants)}", chance.randrange(flows)
-                began = perf_counter()
-                recalled = await memory.recall(f"my order {number}", agent)
-                took_ms.append((perf_counter() - began) * 1_000)
-                foreign += sum(int(str(each["flow_name"]).rpartition("_")[2]) >= flows for each in recalled)
-            return {
-                "question": "tenants",
-                "replicas": 0,
-                "tenants": tenants,
-                "flows": flows,
-                "sync_s": round(synced_s, 2),
-                "sync_ms_of_a_flow": round(synced_s / tenants / flows * 1_000, 2),
-                "p50_ms": round(median(took_ms), 2),
-                "p99_ms": round(quantiles(took_ms, n=100)[98], 2),
-                "memory_mb": round(_rss_mb() - before, 1),
-                "foreign": foreign,
-            }
+def measure_one(size: str, how: str) -> rows.Row:
+    """Measure one size in this process."""
+    many, flows = map(int, size.split("x"))
+    work = tenants.synced if how == "synced" else tenants.simulated
+    return asyncio.run(work(many, flows))
 
 
-async def _synced(memory: ProceduralMemory, tenants: int, flows: int) -> None:
-    for tenant in range(tenants):
-        await sync_registry(memory, f"tenant-{tenant}", registry_of(tenant, flows))
-
-
-async def _timed(work: Callable[[], Awaitable[None]]) -> float:
-    began = perf_counter()
-    await work()
-    return perf_counter() - began
-
-
-def _rss_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
-
-
-def main(
+def main(  # noqa: PLR0913 - options of a command
     *,
     replicas: Annotated[list[int], typer.Option(help="Sizes of the cluster.")] = [1, 2, 3],  # noqa: B006 - as typer takes it
     clients: Annotated[int, typer.Option(help="Who ask at once.")] = 16,
     seconds: Annotated[float, typer.Option(help="How long each is asked.")] = 10.0,
-    tenants: Annotated[str, typer.Option(help="Tenants x flows instead, such as 10x100,100x100.")] = "",
+    synced: Annotated[str, typer.Option("--tenants", help="Tenants x flows that are synced: 1x1000,10x1000.")] = "",
+    simulated: Annotated[str, typer.Option(help="Tenants x flows that are written without a sync.")] = "",
+    one: Annotated[str, typer.Option(hidden=True)] = "",
+    how: Annotated[str, typer.Option(hidden=True)] = "synced",
     unclean: Unclean = False,
 ) -> None:
     """Measure, and store the rows."""
+    if one:
+        typer.echo(json.dumps(measure_one(one, how)))
+        return
     console = Console()
-    if not tenants and (reason := why_not()):
+    if not (synced or simulated) and (reason := why_not()):
         console.print(f"nothing is measured: {reason}")
         raise typer.Exit(1)
     book = opened_book("cluster", KEY, look=unclean)
-    if tenants:
-        sizes = [tuple(map(int, each.split("x"))) for each in tenants.split(",")]
-        found = [asyncio.run(tenants_measured(many, flows)) for many, flows in sizes]
+    if synced or simulated:
+        found = [*tenants_measured(synced, how="synced"), *tenants_measured(simulated, how="simulated")]
     else:
         found = replicas_measured(replicas, clients=clients, seconds=seconds)
     book.store(*found)

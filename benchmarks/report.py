@@ -13,6 +13,7 @@ import typer
 from benchmarks import (
     report_bounds,
     report_budget,
+    report_cluster,
     report_evidence,
     report_faults,
     report_gateway,
@@ -220,6 +221,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "serving-load": ("serving", report_serving.serving_load_table),
     "serving-killed": ("serving", report_serving.serving_killed_table),
     "serving-provenance": ("serving", provenance),
+    "cluster": ("cluster", report_cluster.cluster_table),
+    "tenants": ("cluster", report_cluster.tenants_table),
+    "cluster-provenance": ("cluster", provenance),
     "learning": ("learning", report_learning.learning_table),
     "learning-provenance": ("learning", provenance),
     "learning-topics": ("learning_topics", report_learning.topics_table),
