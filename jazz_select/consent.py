@@ -8,15 +8,14 @@ the yes none, and names it.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
+from jazz_select.lexicon import homonyms, ordinal_words, spelled_number
 from jazz_select.phrases import (
-    AMBIGUOUS_WORDS,
     LONGEST_READ,
     NOTHING_ASKED,
-    NUMBER_WORDS,
-    ORDINAL_WORDS,
     POINT,
     QUESTION_MARKS,
     SENTENCES,
@@ -168,8 +167,9 @@ def is_every(message: str, count: int) -> bool:
         words.pop(0)
     while words and words[-1] in polite:
         words.pop()
-    counted = {NUMBER_WORDS[each] for each in words if NUMBER_WORDS.get(each, 0) > 1}
-    counted |= {2 for each in words if each in table["pair"]}
+    numbers = (spelled_number((each,)) for each in words)
+    counted = {each for each in numbers if each is not None and each > 1}
+    counted |= {Decimal(2) for each in words if each in table["pair"]}
     return " ".join(words) in table["every"] and counted <= {count}
 
 
@@ -219,10 +219,11 @@ def names_some(message: str, count: int) -> bool:
     """Whether a message names some of `count` things alone: "the first", "just one", "both" of three, "for her"."""
     if has_any(folded(message), phrases()["single"]):
         return True
-    words = {*WORD.findall(folded(message))} - AMBIGUOUS_WORDS
+    words = {*WORD.findall(folded(message))} - homonyms()
     if count != 2 and not words.isdisjoint(phrases()["pair"]):  # noqa: PLR2004 - a pair
         return True
-    return not words.isdisjoint({*NUMBER_WORDS, *ORDINAL_WORDS}) and words.isdisjoint(phrases()["every"])
+    names_place = any(each in ordinal_words() or spelled_number((each,)) is not None for each in words)
+    return names_place and words.isdisjoint(phrases()["every"])
 
 
 def is_denied(message: str, names: Sequence[str]) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, cast
 
+from jazz_select.lexicon import homonyms, month_words, ordinal_words, spelled_number, spelled_numbers, weekday_words
 from jazz_select.text import nfkc
 from jazz_select.words import ACTING, stem, stems
 from jazz_select.words import words as split_name
@@ -190,26 +190,6 @@ def has_any(text: str, listed: Iterable[str]) -> bool:
     return any(f" {each} " in said or (UNPARTED.search(each) is not None and each in text) for each in listed)
 
 
-_SPELT: Final = tomllib.loads(Path(__file__).with_name("spelt.toml").read_text("utf-8"))
-
-
-def spelt_words(kind: str) -> list[str]:
-    """Return the words of a kind in all languages, as `spelt.toml` explains them, in order."""
-    return [word for table in _SPELT.values() for row in table[kind] for word in nfkc(row).casefold().split()]
-
-
-_VALUES: Final = (*range(21), *range(30, 100, 10))
-"""What the words of a row of numbers say, as `spelt.toml` orders them."""
-NUMBER_WORDS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(spelt_words("numbers"))}
-ORDINAL_WORDS: Final = {word: place % 10 + 1 for place, word in enumerate(spelt_words("ordinals"))}
-MULTIPLE_WORDS: Final = {**dict.fromkeys(spelt_words("hundred"), 100), **dict.fromkeys(spelt_words("thousand"), 1_000)}
-_NUMBER_WORD: Final = re.compile("|".join(sorted({*NUMBER_WORDS, *MULTIPLE_WORDS}, key=len, reverse=True)))
-_SPELT_NUMBER: Final = re.compile(rf"(?:{_NUMBER_WORD.pattern})(?:(?:und|-)?(?:{_NUMBER_WORD.pattern}))*")
-"""A number in one word: "twenty-one", "zweihundert"."""
-MONTH_WORDS: Final = {word: place % 12 + 1 for place, word in enumerate(spelt_words("months"))}
-_WEEKDAY_WORDS: Final = {word: place % 7 for place, word in enumerate(spelt_words("weekdays"))}
-AMBIGUOUS_WORDS: Final = frozenset(spelt_words("also"))
-"""Words for numbers that mean something else in running text."""
 _HOURS: Final = frozenset({"pm", "uhr"})
 """Marks of a time of the day that mean nothing else."""
 _CLOCK: Final = re.compile(
@@ -373,31 +353,27 @@ class Shown:
 
     def _other_word(self, words: Sequence[str]) -> str:
         """Return the first number, month or weekday in words that the question does not show, or ""."""
-        for is_number, group in groupby(
-            words, key=lambda each: each not in AMBIGUOUS_WORDS and _value([each]) is not None
-        ):
-            run = list(group)
-            value = _value(run) if is_number else None
-            if value is not None and value > 1 and Decimal(value) not in self.numbers:
-                return " ".join(run)
+        for start, end, value in spelled_numbers(words):
+            if words[start] not in homonyms() and value > 1 and value not in self.numbers:
+                return " ".join(words[start:end])
         for place, word in enumerate(words):
-            if word in self.words or word in AMBIGUOUS_WORDS:
+            if word in self.words or word in homonyms():
                 continue
             beside = words[max(place - 1, 0) : place + 2]
             is_day = word not in kinds_in("") or any(each.isdecimal() for each in beside)  # "mon" is French as well
-            is_month = word in MONTH_WORDS and is_day
-            is_other = (
-                (
-                    is_day
-                    and word in _WEEKDAY_WORDS
-                    and _WEEKDAY_WORDS[word] not in {each.weekday() for each in self.days}
-                )
-                or (is_month and MONTH_WORDS[word] not in {each.month for each in self.days})
-                or (word in ORDINAL_WORDS and ORDINAL_WORDS[word] not in {each.day for each in self.days})
-            )
-            if is_other:
+            if (is_day and self._is_other_day(word)) or self._is_other_ordinal(word):
                 return word
         return ""
+
+    def _is_other_day(self, word: str) -> bool:
+        """Whether a word is a month or a weekday of no day that the question shows."""
+        weekday, month = weekday_words().get(word), month_words().get(word)
+        is_other_weekday = weekday is not None and weekday not in {each.weekday() for each in self.days}
+        return is_other_weekday or (month is not None and month not in {each.month for each in self.days})
+
+    def _is_other_ordinal(self, word: str) -> bool:
+        ordinal = ordinal_words().get(word)
+        return ordinal is not None and ordinal not in {each.day for each in self.days}
 
 
 def describe_other(written: str) -> str:
@@ -406,10 +382,10 @@ def describe_other(written: str) -> str:
     parts = word.split()
     if _moneys(word):
         return "amount"
-    is_day = any(each in MONTH_WORDS or each in _WEEKDAY_WORDS for each in parts)
+    is_day = any(each in month_words() or each in weekday_words() for each in parts)
     if is_day or _CLOCK.fullmatch(word) or _DAY.fullmatch(word):
         return "time"
-    is_number = _number(word) is not None or any(_SPELT_NUMBER.fullmatch(each) for each in parts)
+    is_number = _number(word) is not None or any(spelled_number((each,)) is not None for each in parts)
     return "number" if is_number else "thing"
 
 
@@ -417,9 +393,10 @@ def is_figure(word: str) -> bool:
     """Whether a word is a number, in digits or in words, an address, a currency, or a day."""
     if any(each.isdigit() for each in word) or "@" in word or word in _currencies() or word in _HOURS:
         return True
-    if word in AMBIGUOUS_WORDS:
+    if word in homonyms():
         return False
-    return any(word in each for each in (ORDINAL_WORDS, MONTH_WORDS, _WEEKDAY_WORDS)) or _value([word]) is not None
+    is_named = any(word in each for each in (ordinal_words(), month_words(), weekday_words()))
+    return is_named or spelled_number((word,)) is not None
 
 
 def is_run(word: str) -> bool:
@@ -548,17 +525,3 @@ def _number(written: str) -> Decimal | None:
     is_point = len(set(marks)) > 1 if len(marks) > 1 else len(last) != _GROUP or digits.startswith("0")
     whole = digits[: -len(last) - 1] if is_point else digits
     return Decimal(re.sub("[.,]", "", whole) + (f".{last}" if is_point else ""))
-
-
-def _value(words: Sequence[str]) -> int | None:
-    """Return the value of a number in words, or None. It only tells whether a number is the call's."""
-    whole = part = 0
-    for word in words:
-        if not _SPELT_NUMBER.fullmatch(word):
-            return None
-        for piece in _NUMBER_WORD.findall(word):
-            times = MULTIPLE_WORDS.get(piece, 0)
-            part = (part or 1) * times if times else part + NUMBER_WORDS[piece]
-            if times > 100:  # noqa: PLR2004 - it ends a group
-                whole, part = whole + part, 0
-    return whole + part

@@ -456,14 +456,14 @@ def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
 
 
 READS_DATA = {
-    "agent/reading/expressions/lexicon.py": "a table of our own",
     "data_files.py": "the one reader of users' files",
     "errors.py": "the installer's note of where this package came from",
     "evaluation/changes/route_book.py": "what it wrote itself",
     "evaluation/changes/side_program.py": "lines of the process that started it",
+    "lexicon.py": "a table of our own",
     "memory/embedders/fastembed.py": "what lies beside a model",
     "memory/engines/edge.py": "what it wrote itself",
-    "phrases.py": "two tables of our own",
+    "phrases.py": "a table of our own",
     "service/panel/runs.py": "what it wrote itself",
     "testing/doubles.py": "replies that it recorded itself",
     "texts.py": "a table of our own",

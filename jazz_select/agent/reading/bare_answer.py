@@ -11,6 +11,7 @@ from jazz_select.agent.reading.expressions.reader import (
     Expression,
     ReadingContext,
     has_denial,
+    is_measure,
     json_form,
     kind_of,
     read_expression,
@@ -41,13 +42,10 @@ _MOST_PLAIN: Final = 3
 _BETWEEN: Final = re.compile(r"[,;、\n]")
 _MOST_LISTED: Final = 6
 _SHORTEST_IDENTIFIER: Final = 3
-_MEASURE: Final = re.compile(
-    r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
-    r"|[$€£]\d+([.,]\d+)*|\d{1,3}([.,]\d{3})+([.,]\d{1,2})?|\d+[.,]\d{1,2}[$€£%]?|\d+[$€£%]"
-    r"|\d+(st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)",
-    re.IGNORECASE,
+_LIKE_FIGURES: Final = re.compile(
+    r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|\d+[dsx]|[a-z]{3,}\d{1,2}", re.IGNORECASE
 )
-"""Dates, times, prices, amounts and model names, which are not identifiers."""
+"""Dates and scores that may not exist, counts, and names of models such as "Nine5": no identifiers, and no values."""
 _LONGEST_SAID: Final = 4_000
 _DATED: Final = 1_000
 """Characters of a message in which dates are looked for, to bound the time."""
@@ -320,7 +318,7 @@ def identifiers(message: str) -> list[str]:
     """Return the words with a digit or an @ that are not a date, part of a date, a price or an amount."""
     text = message[:_LONGEST_SAID]
     words = (word.strip(EDGES) for word in _IDENTIFIER.findall(text))
-    found = [word for word in words if len(word) >= _SHORTEST_IDENTIFIER and not _MEASURE.fullmatch(word)]
+    found = [word for word in words if len(word) >= _SHORTEST_IDENTIFIER and not _is_measure(word)]
     if not found:
         return found
     # The year in "March 5th, 2026" is not an identifier.
@@ -337,6 +335,11 @@ def is_no_value(text: str) -> bool:
         return True
     said = " ".join(word.strip(EDGES) for word in words)
     return said in _whole_phrases() or words[0].strip(EDGES) in phrases()["denies"]
+
+
+def _is_measure(word: str) -> bool:
+    """Whether a word is a date, a time, a price, an amount or the like, which is no identifier."""
+    return _LIKE_FIGURES.fullmatch(word) is not None or is_measure(word)
 
 
 @cache
@@ -375,7 +378,7 @@ def _texts(text: str, form: object, *, alone: bool) -> list[object]:
     """Return a text that is one word with a digit or an @; an amount or a time only if asked for alone."""
     is_one = len(text.split()) == 1
     is_named = bool(identifiers(text)) or _HANDLE.fullmatch(text) is not None
-    if not is_one or not (is_named or (alone and _MEASURE.fullmatch(text) is not None)):
+    if not is_one or not (is_named or (alone and _is_measure(text))):
         return []
     return [text] if "@" in text or form not in {"email", "idn-email"} else []
 

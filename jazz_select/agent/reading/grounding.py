@@ -4,6 +4,7 @@ A value was said if it occurs whole in one message: as text, as a number in digi
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -14,7 +15,6 @@ from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
 
 from jazz_select.agent.conversation import InputOptions
-from jazz_select.agent.reading.expressions.lexicon import magnitude_words
 from jazz_select.agent.reading.expressions.reader import (
     Kind,
     ReadingContext,
@@ -25,16 +25,17 @@ from jazz_select.agent.reading.expressions.reader import (
 )
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input
-from jazz_select.phrases import (
-    AMBIGUOUS_WORDS,
-    LONGEST_READ,
-    MONTH_WORDS,
-    MULTIPLE_WORDS,
-    NUMBER_WORDS,
-    ORDINAL_WORDS,
-    QUESTION_MARKS,
-    spelt_words,
+from jazz_select.lexicon import (
+    homonyms,
+    magnitude_words,
+    month_words,
+    ordinal_words,
+    share_words,
+    spelled_number,
+    spelled_numbers,
+    unit_words,
 )
+from jazz_select.phrases import LONGEST_READ, QUESTION_MARKS
 from jazz_select.routing.flow_inputs import listed_choices
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import invalid
@@ -67,8 +68,8 @@ _LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 _BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])")
 _AFTER: Final = re.compile(rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})")
 _DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
-_UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
-_RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
+_MARKS: Final = ("st", "nd", "rd", "th", "am", "pm", "h", "d", "s", "x")
+"""What is written right behind a number and is no unit of CLDR: of a place, a time, a size or a count."""
 _SHORTEST_NUMBER: Final = 4
 """Number of digits from which a number is an identifier, which may be grouped in any way."""
 _GROUPED: Final = re.compile(r"(?<![\w.,:/+-])\d{1,3}(?:[ .-]\d{1,3})+(?![\w]|[.,:/-]\d| \d)")
@@ -76,31 +77,9 @@ _DOT, _AT = re.compile(r"\s+(?:dot|punkt|punto|point)\s+"), re.compile(r"\s+(?:a
 _LED: Final = re.compile(
     r"(?<!\w)(?:no|nr|n[º°]|num|number|nummer|número|numero|numéro|#)[.:]? ?(\d{4,})(?![\w]|[-.,:/]\d)"
 )
-_DIGIT_WORDS: Final = {"oh": "0", "o": "0", **{word: str(value) for word, value in NUMBER_WORDS.items() if value < 10}}  # noqa: PLR2004
-_GROUPING: Final = frozenset(spelt_words("parts"))
-"""Words beside which a word for a number is only a part of a number."""
+_DIGIT_WORDS: Final = {"oh": "0", "o": "0"}
+"""Names of the digit 0 beside the number word."""
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
-_MONTH: Final = rf"(?P<month>{'|'.join(sorted(MONTH_WORDS, key=len, reverse=True))})"
-_YEAR: Final = r"(?P<year>\d{4})"
-_DATES: Final = tuple(
-    re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d)")
-    for pattern in (
-        rf"{_YEAR}(?P<by>[-/.])(?P<number>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}})",
-        rf"{_YEAR}年(?P<number>\d{{1,2}})月(?P<day>\d{{1,2}})日",
-        rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
-        rf"(?P<first>\d{{1,2}})(?P<by>[-/])(?P<second>\d{{1,2}})(?P=by){_YEAR}",
-        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?{_MONTH}\.?,?\s(?:of |de |del )?{_YEAR}",
-        rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s{_YEAR}",
-    )
-)
-_DAYS_OF_A_YEAR: Final = tuple(
-    re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d|\.?,?\s(?:of |de |del )?\d{{4}})")
-    for pattern in (
-        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?{_MONTH}",
-        rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?",
-    )
-)
-"""Dates whose year is not said."""
 _LONGEST_SPELT: Final = 2
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -412,10 +391,11 @@ def _without_told_days(answer: str, told: frozenset[str]) -> str:
         parts = found.groupdict()
         if "year" in parts:
             return " " if _day(parts) in told else found.group()
-        day = f"{MONTH_WORDS[parts['month']]:02}-{int(parts['day']):02}"
+        day = f"{month_words()[parts['month']]:02}-{int(parts['day']):02}"
         return " " if day in days_of_years else found.group()
 
-    for pattern in (*_DATES, *_DAYS_OF_A_YEAR):
+    dated = _date_patterns()
+    for pattern in (*dated.with_year, *dated.without_year):
         answer = pattern.sub(left, answer)
     return answer
 
@@ -441,14 +421,14 @@ class _Text:
     @cached_property
     def spelt(self) -> frozenset[int]:
         """The numbers written in words."""
-        return frozenset(_spelt(self.folded))
+        return frozenset(_spelled(self.folded))
 
     @cached_property
     def long_numbers(self) -> frozenset[str]:
         """Identifiers in digits, however they are grouped: "no.60143", "60 143", "six oh one four three"."""
         grouped = (re.sub(r"\D", "", found.group()) for found in _GROUPED.finditer(self.folded))
         led = (found[1] for found in _LED.finditer(self.folded))
-        digits = [_DIGIT_WORDS.get(token, " ") for token in _TOKEN.findall(self.folded)]
+        digits = map(_digit, _TOKEN.findall(self.folded))
         return frozenset((*grouped, *led, *"".join(digits).split()))
 
     @cached_property
@@ -463,11 +443,63 @@ class _Text:
 
 
 @cache
+def _unit() -> str:
+    """Return the pattern of what may stand right behind a number: a unit of any language, or another mark."""
+    return rf"(?:{_any_of((*_MARKS, *filter(str.isalpha, unit_words())))})?"
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+@cache
 def _number() -> re.Pattern[str]:
-    """Return the pattern of a number in digits, but for one that a word multiplies, which alone was not said: "50k"."""
-    words = sorted(map(re.escape, magnitude_words()), key=len, reverse=True)
-    magnitude = rf"\s?(?:{'|'.join(words)})(?!{_LETTER})"
-    return re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)(?!{magnitude})")
+    """Return the pattern of a number in digits, but for one that a word multiplies, which alone was not said: "50k".
+
+    The reader of expressions reads an answer, and a value in at most a thousand characters. These patterns find the
+    digits of any text in linear time, whatever stands beside them.
+    """
+    magnitude = rf"\s?(?:{_any_of(magnitude_words())})(?!{_LETTER})"
+    start = rf"(?<![.,:/+-])(?<!{_LETTER})"
+    return re.compile(rf"{start}([-+]?{_DIGITS}){_unit()}(?!{_LETTER})(?![-.,:/]\d)(?!{magnitude})")
+
+
+@cache
+def _range() -> re.Pattern[str]:
+    """Return the pattern of two numbers with a dash between them."""
+    return re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_unit()}(?!{_LETTER})(?![-–.,:/]\d)")
+
+
+class _DatePatterns(NamedTuple):
+    """The patterns of dates, by whether their year is written."""
+
+    with_year: tuple[re.Pattern[str], ...]
+    without_year: tuple[re.Pattern[str], ...]
+
+
+@cache
+def _date_patterns() -> _DatePatterns:
+    """Return the patterns of dates in a text, with the months of all languages.
+
+    The reader of expressions says what a day is, not where it stands in a text, which is needed to take it out of one.
+    """
+    year, month = r"(?P<year>\d{4})", rf"(?P<month>{_any_of(month_words())})"
+    before, after = rf"(?<!{_LETTER})(?<![./-])", rf"(?!{_LETTER}|[./-]?\d)"
+    day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?"
+    of_month = rf"{month}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?"
+    with_year = (
+        rf"{year}(?P<by>[-/.])(?P<number>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}})",
+        rf"{year}年(?P<number>\d{{1,2}})月(?P<day>\d{{1,2}})日",
+        rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{year}",
+        rf"(?P<first>\d{{1,2}})(?P<by>[-/])(?P<second>\d{{1,2}})(?P=by){year}",
+        rf"{day}{month}\.?,?\s(?:of |de |del )?{year}",
+        rf"{of_month},?\s{year}",
+    )
+    no_year = rf"(?!{_LETTER}|[./-]?\d|\.?,?\s(?:of |de |del )?\d{{4}})"
+    return _DatePatterns(
+        tuple(re.compile(f"{before}{each}{after}") for each in with_year),
+        tuple(re.compile(f"{before}{each}{no_year}") for each in (day + month, of_month)),
+    )
 
 
 def numbers(text: str) -> Iterator[Decimal]:
@@ -475,8 +507,8 @@ def numbers(text: str) -> Iterator[Decimal]:
     text = normalized(text)
     for written in dict.fromkeys(found[1] for found in _number().finditer(text)):
         yield from (Decimal(written),) if written.isdecimal() else decimals(written)
-    yield from map(Decimal, dict.fromkeys(each for both in _RANGE.finditer(text) for each in both.groups()))
-    yield from map(Decimal, _spelt(text))
+    yield from map(Decimal, dict.fromkeys(each for both in _range().finditer(text) for each in both.groups()))
+    yield from map(Decimal, _spelled(text))
 
 
 def decimals(number: str) -> Iterator[Decimal]:
@@ -490,15 +522,10 @@ def decimals(number: str) -> Iterator[Decimal]:
             continue
 
 
-def number_in_words(text: str) -> int | None:
-    """Return the number that the whole text spells, such as "three" or "twenty-one", or None."""
-    return _value(normalized(text).strip(EDGES))
-
-
 def dates(text: str) -> Iterator[tuple[str, str]]:
     """Yield the unambiguous dates in a text, as written and in ISO 8601."""
     text = normalized(text)
-    for pattern in _DATES:
+    for pattern in _date_patterns().with_year:
         for found in pattern.finditer(text):
             if day := _day(found.groupdict()):
                 yield found.group(), day
@@ -589,58 +616,32 @@ def _plain(number: str, thousands: str, point: str) -> str:
     return "".join(groups) + (f".{rest}" if rest else "")
 
 
-def _spelt(text: str) -> list[int]:
-    """Return the numbers in words in a normalized text, except parts of larger numbers."""
+def _spelled(text: str) -> list[int]:
+    """Return the whole numbers in words in a normalized text, except parts of larger numbers."""
     tokens = _TOKEN.findall(text)
-    found: list[int] = []
-    place = 0
-    while place < len(tokens):
-        end = place
-        if tokens[place] in ORDINAL_WORDS:
-            found.append(ORDINAL_WORDS[tokens[place]])
-        while end < len(tokens) and (tokens[end] in MULTIPLE_WORDS or _below_hundred(tokens[end]) is not None):
-            end += 1
-        if end == place:
-            place += 1
-            continue
-        around = {*tokens[max(place - 1, 0) : place], *tokens[end : end + 3]}
-        value = _value(" ".join(tokens[place:end]))
-        if value is not None and not around & _GROUPING and tokens[place] not in AMBIGUOUS_WORDS:
-            found.append(value)
-        place = end
+    found = [ordinal_words()[token] for token in tokens if token in ordinal_words()]
+    spelled = list(spelled_numbers(tokens))
+    edges = Counter(edge for start, end, _ in spelled for edge in (start, end))
+    for start, end, value in spelled:
+        around = {*tokens[max(start - 1, 0) : start], *tokens[end : end + 3]}
+        is_part = not share_words().isdisjoint(around) or tokens[start] in homonyms()
+        # Two numbers side by side, such as "twenty zero", are parts of one that is not understood.
+        is_beside = edges[start] > 1 or edges[end] > 1
+        if value == value.to_integral_value() and not is_part and not is_beside:
+            found.append(int(value))
     return found
 
 
-def _value(text: str) -> int | None:
-    """Return the value of number words such as "two thousand five hundred", or None if they are not one number."""
-    whole = part = 0
-    words: list[str] = []
-    for token in (*text.split(), ""):
-        if token and token not in MULTIPLE_WORDS:
-            words.append(token)
-            continue
-        below = _below_hundred(" ".join(words)) if words else 0
-        if below is None:
-            return None
-        words, times = [], MULTIPLE_WORDS.get(token, 1)
-        if token == "" or times == 100:  # noqa: PLR2004
-            part += (below or 1) * 100 if times == 100 else below  # noqa: PLR2004
-        else:
-            whole, part = whole + (part + below or 1) * times, 0
-    return whole + part if text.strip() else None
-
-
-def _below_hundred(text: str) -> int | None:
-    if text in NUMBER_WORDS:
-        return NUMBER_WORDS[text]
-    tens, _, ones = text.replace(" ", "-").partition("-")
-    ten, one = NUMBER_WORDS.get(tens, 0), NUMBER_WORDS.get(ones, 0)
-    return ten + one if ten >= 20 and 0 < one < 10 else None  # noqa: PLR2004
+def _digit(word: str) -> str:
+    """Return the digit that a word names, or a blank."""
+    number = spelled_number((word,))
+    is_digit = number is not None and 0 <= number < 10 and number == number.to_integral_value()  # noqa: PLR2004
+    return str(number) if is_digit else _DIGIT_WORDS.get(word, " ")
 
 
 def _day(parts: Mapping[str, Any]) -> str:
     """Return a matched date in ISO 8601, or "" if it is invalid or ambiguous."""
-    day, month = parts.get("day"), parts.get("number") or MONTH_WORDS.get(str(parts.get("month")))
+    day, month = parts.get("day"), parts.get("number") or month_words().get(str(parts.get("month")))
     if first := parts.get("first"):
         second = str(parts["second"])
         days = {_iso(parts["year"], second, first), _iso(parts["year"], first, second)} - {""}

@@ -8,12 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from jazz_select.agent.reading.expressions.matching import Pattern, Values, assign
 from jazz_select.agent.reading.expressions.tokens import Token
+from jazz_select.lexicon import SHORTEST_ALONE
 
 _HALF: Final = Decimal("0.5")
 _MOST_DECIMALS: Final = 4
 _LEAST_MULTIPLE: Final = 100
-_SHORTEST_ALONE: Final = 4
-"""The least letters of a magnitude that stands for itself: "dozen", not "k"."""
 
 
 class Amount(NamedTuple):
@@ -120,7 +119,7 @@ def _core(tokens: Sequence[Token], beside: Collection[str], *, has_unit: bool) -
     if len(tokens) != 1:
         return ()
     (only,) = tokens
-    if "magnitude" in only.senses and len(only.text) >= _SHORTEST_ALONE:
+    if "magnitude" in only.senses and len(only.text) >= SHORTEST_ALONE:
         return (only.senses["magnitude"],)
     return (Decimal(1),) if has_unit and "one" in only.senses else ()
 

@@ -9,12 +9,12 @@ from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 from jazz_select.agent.reading.expressions.dates import InDoubt, read_days
-from jazz_select.agent.reading.expressions.lexicon import LANGUAGES, WORD, Lexicon, fold_words, lexicon_of, plain_noes
 from jazz_select.agent.reading.expressions.matching import is_beside
 from jazz_select.agent.reading.expressions.numbers import read_amount, read_duration
 from jazz_select.agent.reading.expressions.times import read_times
 from jazz_select.agent.reading.expressions.tokens import MOST_TOKENS, Token, tokens_of
 from jazz_select.consent import is_refusal, read_consent
+from jazz_select.lexicon import LANGUAGES, WORD, Lexicon, fold_words, lexicon_of, plain_noes
 from jazz_select.words import words as name_words
 
 Kind = Literal["number", "integer", "date", "time", "datetime", "duration", "boolean"]
@@ -392,6 +392,18 @@ def has_denial(text: str, context: ReadingContext) -> bool:
     """Whether a word of a text denies or excepts something, in English or the language of the conversation."""
     languages = dict.fromkeys(("en", context.language if context.language in LANGUAGES else "en"))
     return any("denies" in each.senses for language in languages for each in _tokens(text[:_LONGEST], language, ""))
+
+
+@lru_cache(maxsize=1_024)
+def is_measure(word: str) -> bool:
+    """Whether one word writes an amount, a day, a time or a duration in one of the languages, and no bare number."""
+    if word.isdecimal() or not any(map(str.isdecimal, word)):
+        return False
+    for language in LANGUAGES:
+        tokens = tokens_of(word, lexicon_of(language))
+        if tokens and all(each.senses for each in tokens):
+            return True
+    return False
 
 
 def says_nothing(word: str, context: ReadingContext) -> bool:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
-from jazz_select.agent.reading.expressions.lexicon import WORD, Lexicon, Senses, fold_words
+from jazz_select.lexicon import WORD, Lexicon, Senses, fold_words
 
 _FIGURE: Final = re.compile(
     r"(?P<year>\d{4})(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})(?!\d)"

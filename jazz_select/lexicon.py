@@ -1,4 +1,4 @@
-"""The words of values by language: from CLDR by Babel, number words by text2num, and the rest by `words.toml`.
+"""The words of values by language: from CLDR by Babel, number words by text2num, and the rest by `lexicon.toml`.
 
 Babel and text2num are imported with the first value that is read, since an import of the package must stay quick.
 """
@@ -30,8 +30,11 @@ _MEASURES: Final = (
     *("volume-milliliter", "digital-gigabyte", "digital-megabyte", "digital-terabyte", "temperature-celsius"),
     *("area-square-meter", "power-kilowatt", "concentr-percent"),
 )
-_SPELLED: Final = frozenset({"en", "de", "es", "fr", "it"})
+_SPELLED: Final = ("en", "de", "es", "fr", "it")
 """The languages whose number words text2num reads."""
+_WITH_SPACES: Final = (*_SPELLED, "ru")
+_LONGEST_NUMBER: Final = 8
+"""The most words of a number."""
 _NAMED_BY_LISTS: Final = (
     *("beside", "beside_day", "beside_time", "article", "and", "denies", "minus", "point", "half", "quarter"),
     *("and_half", "and_quarter", "less_quarter", "this", "next", "last", "in", "ago", "later", "clock", "past", "to"),
@@ -56,6 +59,8 @@ _SHORTEST_SUFFIX: Final = 2
 """The least letters of a magnitude that CLDR has: "m" may also be metres or minutes."""
 _MOST_SPELLED: Final = 4_096
 """Words whose numbers are remembered, most of which are none."""
+SHORTEST_ALONE: Final = 4
+"""The least letters of a magnitude that stands for itself: "dozen", not "k"."""
 _HUNDRED: Final = 100
 _TEN: Final = 10
 _TWENTY: Final = 20
@@ -100,12 +105,10 @@ def fold_words(text: str) -> str:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """Return the words of a language. If it is unknown, those of English, and a mark in a number may be either."""
-    from babel.localedata import LocaleDataDict, load
-
     if language not in LANGUAGES:
         return replace(lexicon_of("en"), group="")
     own = _words()[language]
-    data = cast("Mapping[str, Any]", LocaleDataDict(cast("Any", load(language))))  # it follows the aliases of CLDR
+    data = _cldr(language)
     senses: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def add(phrase: str, sense: str, value: object) -> None:
@@ -131,13 +134,134 @@ def lexicon_of(language: str) -> Lexicon:
         groups_by_space=not symbols["group"].strip() or language == "es",
         order={"en": "", "ja": "ymd"}.get(language, "dmy"),
         half_days="a" in pattern,
-        spell=lru_cache(maxsize=_MOST_SPELLED)(_speller(language, own)),
+        spell=_speller(language),
     )
 
 
 @cache
+def _cldr(language: str) -> Mapping[str, Any]:
+    from babel.localedata import LocaleDataDict, load
+
+    return cast("Mapping[str, Any]", LocaleDataDict(cast("Any", load(language))))  # it follows the aliases of CLDR
+
+
+@cache
 def _words() -> Mapping[str, Mapping[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text("utf-8"))
+
+
+# --- the words of all languages, for texts whose language is not known ---
+
+
+@lru_cache(maxsize=4_096)
+def spelled_number(words: tuple[str, ...]) -> Decimal | None:
+    """Return the number that folded words spell in one of the languages, the first that has it; None if none does.
+
+    An article is no number here, and neither is a short magnitude alone, such as "k".
+    """
+    if len(words) == 1 and (words[0] in _articles() or words[0] in _short_magnitudes()):
+        return None
+    for language in _WITH_SPACES:
+        number = _speller(language)(words)
+        if number is not None:
+            return number
+    return None
+
+
+def spelled_numbers(words: Sequence[str]) -> Iterator[tuple[int, int, Decimal]]:
+    """Yield where each number in folded words begins and ends, and its value; of several readings, the longest."""
+    start = 0
+    while start < len(words):
+        end, number = _longest_number(words, start)
+        if number is not None:
+            yield start, end, number
+        start = end
+
+
+def _longest_number(words: Sequence[str], start: int) -> tuple[int, Decimal | None]:
+    """Return where the number that begins here ends, and its value; the next place and None if none does."""
+    if spelled_number((words[start],)) is None:
+        return start + 1, None
+    for end in range(min(start + _LONGEST_NUMBER, len(words)), start, -1):
+        number = spelled_number(tuple(words[start:end]))
+        if number is not None:
+            return end, number
+    return start + 1, None
+
+
+@cache
+def month_words() -> Mapping[str, int]:
+    """Return the months by their names in all languages, written out, and as English shortens them."""
+    return _names_of("months", "months")
+
+
+@cache
+def weekday_words() -> Mapping[str, int]:
+    """Return the days of the week, from Monday as 0, by their names in all languages, likewise."""
+    return _names_of("days", "weekdays")
+
+
+def _names_of(table: str, own: str) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for language in _WITH_SPACES:
+        named = _cldr(language)[table]
+        tables = [named[context]["wide"] for context in ("format", "stand-alone")]
+        if language == "en":
+            tables.append(named["format"]["abbreviated"])
+        for each in tables:
+            for number, name in _items(each):
+                found.setdefault(fold_words(name), number)
+        for name, number in _items(_words()[language][own]):
+            found.setdefault(fold_words(name), number)
+    return found
+
+
+@cache
+def ordinal_words() -> Mapping[str, int]:
+    """Return the ordinals by their words in all languages."""
+    found: dict[str, int] = {}
+    for language in _WITH_SPACES:
+        own = _words()[language]
+        for word, _, place in _ordinal_entries(own, language):
+            found.setdefault(fold_words(word), place)
+        for row in own["ranks"]:
+            for place, word in enumerate(row.split(), start=1):
+                found.setdefault(fold_words(word), place)
+    return found
+
+
+@cache
+def homonyms() -> frozenset[str]:
+    """Return the number words that mean something else in running text, in their language or another."""
+    return frozenset(fold_words(word) for own in _words().values() for word in own["homonyms"])
+
+
+@cache
+def _articles() -> frozenset[str]:
+    return frozenset(fold_words(word) for own in _words().values() for word in own["one"]) - {"uno"}
+
+
+@cache
+def _short_magnitudes() -> frozenset[str]:
+    return frozenset(word for word in magnitude_words() if len(word) < SHORTEST_ALONE)
+
+
+@cache
+def share_words() -> frozenset[str]:
+    """Return the words beside which a number is only a part of one, in any language: halves, points and magnitudes."""
+    kinds = ("half", "quarter", "point", "and_half", "and_quarter")
+    listed = (fold_words(phrase).split()[-1] for own in _words().values() for kind in kinds for phrase in own[kind])
+    return frozenset(listed) | magnitude_words()
+
+
+@cache
+def unit_words() -> frozenset[str]:
+    """Return the units of one word in all languages with spaces, such as "kg" and "days"."""
+    found: set[str] = set()
+    for language in _WITH_SPACES:
+        senses = lexicon_of(language).senses.items()
+        found.update(key[0] for key, each in senses if len(key) == 1 and "unit" in each)
+    return frozenset(found)
 
 
 @cache
@@ -148,7 +272,7 @@ def plain_noes() -> frozenset[str]:
 
 @cache
 def magnitude_words() -> frozenset[str]:
-    """Return the words of `words.toml` that multiply the number before them, in any language."""
+    """Return the words of `lexicon.toml` that multiply the number before them, in any language."""
     return frozenset(fold_words(word) for own in _words().values() for word in own["magnitudes"])
 
 
@@ -160,7 +284,7 @@ def phrase_words(phrase: str) -> tuple[str, ...]:
 
 
 def _own_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[str, str, object]]:
-    """Yield the phrases of `words.toml`, each with a sense and its value."""
+    """Yield the phrases of `lexicon.toml`, each with a sense and its value."""
     for sense in _NAMED_BY_LISTS:
         yield from _listed(own[sense], sense, value=True)
     yield from _listed(own["one"], "one", Decimal(1))
@@ -177,9 +301,14 @@ def _own_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[str, s
         yield phrase, "number", (Decimal(value),)
     for phrase, value in own["magnitudes"].items():
         yield phrase, "magnitude", Decimal(value)
+    yield from _ordinal_entries(own, language)
+
+
+def _ordinal_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[str, str, int]]:
     endings = _GERMAN_ENDINGS if language == "de" else ("",)
     for place, phrase in enumerate(own["ordinals"], start=1):
-        yield from _listed([f"{phrase}{ending}" for ending in endings], "ordinal", place)
+        for ending in endings:
+            yield f"{phrase}{ending}", "ordinal", place
 
 
 def _listed(phrases: Sequence[str], sense: str, value: object) -> Iterator[tuple[str, str, object]]:
@@ -248,8 +377,13 @@ def _forms(phrase: str, language: str) -> Iterator[str]:
             yield bare
 
 
-def _speller(language: str, own: Mapping[str, Any]) -> Callable[[tuple[str, ...]], Decimal | None]:
-    """Return the function that reads number words."""
+@cache
+def _speller(language: str) -> Callable[[tuple[str, ...]], Decimal | None]:
+    """Return the function that reads number words of a language, and remembers the last of them."""
+    return lru_cache(maxsize=_MOST_SPELLED)(_new_speller(language, _words()[language]))
+
+
+def _new_speller(language: str, own: Mapping[str, Any]) -> Callable[[tuple[str, ...]], Decimal | None]:
     listed = {fold_words(word): Decimal(str(value)) for word, value in own["numbers"].items()}
     if language == "ru":
         times = {fold_words(word): Decimal(value) for word, value in own["magnitudes"].items() if value >= 1_000}  # noqa: PLR2004
