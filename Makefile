@@ -45,7 +45,7 @@ demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, n
 panel: $(VENV)/.serve.done $(VENV)/.minilm.done ## Serve the shop of flows/ with its tools, and look at it in a browser (no key, no model; PANEL_ARGS="--llm openai:gpt-5-mini")
 	@mkdir -p .jazz
 	@echo "Reading and indexing the flows; the address follows. Ctrl-C ends it."
-	@$(BIN)/jazz-select serve --flows flows --cases examples/eval.yaml --learned .jazz/learned.yaml --log .jazz/outcomes.db --no-access-log $(PANEL_ARGS)
+	@$(BIN)/jazz-select serve --flows flows --log .jazz/outcomes.db --config cases=examples/eval.yaml --config learned=.jazz/learned.yaml --config access_log=false $(PANEL_ARGS)
 
 .PHONY: wheel
 wheel: $(VENV)/.test.done ## Build the wheel into dist/: pip install 'dist/jazz_select-….whl[serve]'

@@ -49,9 +49,10 @@ class Service:
     """A `jazz-select serve` in a process of its own."""
 
     def __init__(self, index: Path, uds: Path | None = None) -> None:
-        where = ["--port", "0"] if uds is None else ["--uds", str(uds)]
-        files = ["--flows", "flows", "--index", str(index), "--agent-id", AGENT, "--embedder", EMBEDDER]
-        parts = ["--no-access-log", "--no-reload", "--on-empty", "none"]
+        where = ["--port", "0"] if uds is None else ["--config", f"uds={uds}"]
+        files = ["--flows", "flows", "--index", str(index), "--agent-id", AGENT]
+        settings = (f"embedder={EMBEDDER}", "access_log=false", "reload=false", "on_empty=none")
+        parts = [part for each in settings for part in ("--config", each)]
         program = [sys.executable, "-c", "from jazz_select.cli import app; app()"]
         command = [*program, "serve", *files, *where, *parts]
         self.began = perf_counter()

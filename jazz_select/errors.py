@@ -301,8 +301,8 @@ class SyncDeletesError(StoreError):
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
             "Nothing was written. Are these the flows of that agent, and all of them? "
-            "If they are: allow_delete=True (jazz-select sync --yes, or serve --yes; where a service runs, POST "
-            '/v1/reload with {"allow_delete": true}); dry_run=True (sync --dry-run) shows the whole plan.'
+            "If they are: allow_delete=True (jazz-select sync --yes, or serve --config yes=true; where a service runs, "
+            'POST /v1/reload with {"allow_delete": true}); dry_run=True (sync --dry-run) shows the whole plan.'
         )
 
 

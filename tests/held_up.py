@@ -92,7 +92,7 @@ def prepared(folder: Path) -> list[str]:
     agents = (("shop", "flows", KEY), ("office", "office", OTHER))
     told = (entry.format(name, where, sha256(key.encode()).hexdigest()) for name, where, key in agents)
     (folder / "agents.yaml").write_text("agents:\n" + "".join(told))
-    return ["--port", "0", "--agents", str(folder / "agents.yaml"), "--no-access-log"]
+    return ["--port", "0", "--agents", str(folder / "agents.yaml"), "--config", "access_log=false"]
 
 
 def memory_mb(up: Process) -> float:

@@ -155,13 +155,14 @@ class Cluster:
         self._started += 1
         arguments = [
             *("serve", "--flows", str(flows or self.folder / "flows"), "--url", self.qdrant.url),
-            *("--embedder", "static", "--port", "0", "--no-panel", "--mcp", "none", "--no-access-log", *options),
+            *("--port", "0", "--mcp", "none", "--config", "panel=false", "--config", "access_log=false", *options),
         ]
         variables = {
             **os.environ,  # noqa: TID251 - of a program that is started
             "JAZZ_DATABASE": self.database_url,
             "JAZZ_GRPC_PORT": str(self.qdrant.grpc_port),
             "JAZZ_AGENT_ID": "shop",
+            "JAZZ_EMBEDDER": "static",
             **environment,
         }
         file = self.folder / f"replica-{self._started}.log"

@@ -42,7 +42,7 @@ _FLOWS: Final = ["close_account", "refund_order", "track_order"]
 
 def prepared(folder: Path) -> list[str]:
     """Two agents, and the options that serve them with few places."""
-    return [*held_up.prepared(folder), "--max-in-flight", "64"]
+    return [*held_up.prepared(folder), "--config", "max_in_flight=64"]
 
 
 def memory_kb(up: Process) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from io import StringIO
 from pathlib import Path
@@ -63,6 +63,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
+    from jazz_select.cli.config import EvalConfig
     from jazz_select.cli.main import DiffCommand, EvalCommand
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.settings import Settings
@@ -79,15 +80,16 @@ _COMPARED = "recall decides alone what it expects to be wrong no more often than
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
-    if given.json and given.output is None and given.format not in {None, "json"}:
-        raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
+    config = given.merged()
+    if given.json and config.output is None and config.format not in {None, "json"}:
+        raise ConfigError(f"the format is {config.format}, and --json is another: pass one of them")
     registry = catalogue(settings, learned=settings.learned)
-    cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
-    depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
-    floors = floors_of(given.fail_under or (), _foreseen(cases, depths).measures)  # before anything costs time or calls
-    found = asyncio.run(_evaluated(settings, registry, cases, depths, given))
+    cases = _picked(read_cases(given.file, registry, flows=settings.flows), config.tag)
+    depths = tuple(sorted({*DEPTHS, *config.k}))
+    floors = floors_of(config.fail_under, _foreseen(cases, depths).measures)  # before anything costs time or calls
+    found = asyncio.run(_evaluated(settings, registry, cases, depths, config, is_deployed=given.is_deployed))
     failed = failures(floors, found.measures)
-    _write(found, settings, given, failed)
+    _write(found, settings, given, config, failed)
     for problem in found.problems[:_PROBLEMS]:
         hint(f"{'note' if problem.is_note else 'left out'}: {problem}")
     if len(found.problems) > _PROBLEMS:
@@ -113,32 +115,38 @@ def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
 
 
 async def _evaluated(
-    settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], given: "EvalCommand"
+    settings: "Settings",
+    registry: "FlowRegistry",
+    cases: Cases,
+    depths: tuple[int, ...],
+    config: "EvalConfig",
+    *,
+    is_deployed: bool,
 ) -> Evaluation:
     who = " and ".join(each for each in (settings.decider, settings.llm) if each)
     async with AsyncExitStack() as stack:
         where: dict[str, Any] = {"embedder": settings.embedder, "language": settings.language, "cache": CACHE}
-        if _is_deployed(given):
+        if is_deployed:
             memory = await stack.enter_async_context(opened_for_reading(settings))
             await require_flows(memory, settings)
             where = {"memory": memory, "agent_id": settings.agent_id}
-        elif given.factory:
+        elif config.factory:
             where = {"memory": await stack.enter_async_context(indexed(registry, **where)), "agent_id": AGENT}
         judged: dict[str, Any] = {"model": settings.llm, "decider": settings.decider}
-        if given.factory:
+        if config.factory:
             own = settings.model_copy(update={"agent_id": where["agent_id"]})
             selector = await stack.enter_async_context(open_selector(own, where["memory"], registry))
-            judged = {"selector": await _selector_of(given.factory, selector, settings.llm)}
+            judged = {"selector": await _selector_of(config.factory, selector, settings.llm)}
         update = stack.enter_context(progress(f"asking {who}" if who else "recalling"))
         return await evaluate(
             cases,
             registry,
             routing=RouteOptions.of(settings),
             **judged,
-            at=given.at,
+            at=config.at,
             depths=depths,
             timeout_s=settings.timeout_s,
-            log=None if given.log is None else existing_log(given.log, settings),
+            log=None if config.log is None else existing_log(config.log, settings),
             log_agent_id=settings.agent_id,
             progress=update,
             **where,
@@ -155,25 +163,25 @@ async def _selector_of(named: str, selector: FlowSelector, model: str | None) ->
     return agent.selector
 
 
-def _is_deployed(given: "EvalCommand") -> bool:
-    """Whether the existing index is judged, in place of the flows as written."""
-    return given.index is not None or given.url is not None
-
-
-def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> None:
+def _write(
+    found: Evaluation, settings: "Settings", given: "EvalCommand", config: "EvalConfig", failed: Sequence[str]
+) -> None:
     """Write the report to its file, in the form that is named or that its suffix says, and show it."""
-    guessed = "" if given.output is None else _SUFFIXES.get(given.output.suffix.lower(), "")
-    form = given.format or guessed or "table"
-    if given.output is not None:
-        write_file(given.output, _text(form, found, settings, given, failed), option="--output")
-        tell(found.to_dict(), _measured(found, settings, given), json=given.json)
-    elif given.json or form == "table":
-        tell(found.to_dict(), _measured(found, settings, given), json=given.json)
-    else:
-        typer.echo(_text(form, found, settings, given, failed).rstrip("\n"))
+    guessed = "" if config.output is None else _SUFFIXES.get(config.output.suffix.lower(), "")
+    form = config.format or guessed or "table"
+    shown = _measured(found, settings, by_flow=config.by_flow, is_deployed=given.is_deployed)
+    if config.output is None and form != "table" and not given.json:
+        typer.echo(_text(form, found, given, shown, failed).rstrip("\n"))
+        return
+    if config.output is not None:
+        shown = list(shown)
+        write_file(config.output, _text(form, found, given, shown, failed), option="--output")
+    tell(found.to_dict(), shown, json=given.json)
 
 
-def _text(form: str, found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> str:
+def _text(
+    form: str, found: Evaluation, given: "EvalCommand", shown: Iterable[RenderableType], failed: Sequence[str]
+) -> str:
     if form == "json":
         return orjson.dumps(plain(found.to_dict()), option=orjson.OPT_INDENT_2).decode()
     if form == "junit":
@@ -181,11 +189,11 @@ def _text(form: str, found: Evaluation, settings: "Settings", given: "EvalComman
     if form == "markdown":
         return markdown_report(found, failed=failed)
     console = Console(file=StringIO(), record=True, width=100, highlight=False)
-    show(_measured(found, settings, given), console)
+    show(shown, console)
     return console.export_text()
 
 
-def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> Iterator[RenderableType]:
+def _measured(found: Evaluation, settings: "Settings", *, by_flow: bool, is_deployed: bool) -> Iterator[RenderableType]:
     told = found.to_dict()
     shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
     of_group: dict[str, Column] = {
@@ -209,18 +217,16 @@ def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> 
     yield facts(known)
     if found.stages:
         yield table(told["stages"], _OF_STAGE)
-    worst = [each for each in told["by_flow"] if given.by_flow or each["recall_at_1"] < 1]
+    worst = [each for each in told["by_flow"] if by_flow or each["recall_at_1"] < 1]
     if worst:
-        title = "flow" if given.by_flow else f"worst of {counted(len(worst), 'flow')} with misses"
-        yield table(worst, {title: "{name}", **_OF_FLOW}, most=None if given.by_flow else _FLOWS)
+        title = "flow" if by_flow else f"worst of {counted(len(worst), 'flow')} with misses"
+        yield table(worst, {title: "{name}", **_OF_FLOW}, most=None if by_flow else _FLOWS)
     if pairs := [each for each in told["confusions"] if each["count"] > 1]:
         yield table(pairs, _OF_CONFUSION, most=_PAIRS)
     if found.misses:
         title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
         yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _missed}, most=_MISSES)
-    index = (
-        f"agent {settings.agent_id}, index {index_place(settings)}" if _is_deployed(given) else "as they are written"
-    )
+    index = f"agent {settings.agent_id}, index {index_place(settings)}" if is_deployed else "as they are written"
     took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
     where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
     yield line(where, style="dim")

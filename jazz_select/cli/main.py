@@ -1,10 +1,10 @@
 """The commands and their options. What a command needs is imported when it runs, so that `--help` is quick."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, dataclass_transform
 
 import typer
 from typer.core import TyperGroup
@@ -14,27 +14,33 @@ from jazz_select.cli.shared_options import (
     CHOICE,
     AgentOption,
     ChoiceOptions,
+    ConfigOption,
     DatabaseOption,
     EvidenceOption,
     FlowOptions,
+    FlowsOption,
+    IndexOption,
     IndexOptions,
+    IndexPlaceOptions,
     JsonOption,
     LearnedOption,
     LlmOption,
     LogOption,
     Options,
+    PolicyOption,
     RecallOptions,
+    TopKOption,
     flag,
     option,
     settings_with,
 )
 from jazz_select.errors import ConfigError
-from jazz_select.service.service_options import ServeOptions
+
+if TYPE_CHECKING:
+    from jazz_select.cli.config import CommandConfig, EvalConfig, ServeConfig
 
 _Given = TypeVar("_Given", bound=Options)
-_GOOD, _REPORT = "What is good enough", "What is told"
-_WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
-_USUAL: Final = ServeOptions()
+_WHERE, _LIMITS = "Where it listens", "Limits"
 _RUNS: Final[dict[type[Options], str]] = {}
 """Who runs a command with its options: a module beside this one, and a function of it."""
 
@@ -191,75 +197,81 @@ class CheckCommand(JsonOption, AgentOption, FlowOptions):
         return settings_with({**vars(self), "flows": self.flows if self.source is None else self.source})
 
 
-def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
-    if asked:
-        from jazz_select.cli.terminal import emit
-        from jazz_select.evaluation.cases import case_schema
-
-        emit(case_schema())
-        raise typer.Exit
-
-
 @_command("eval", "evaluation:judge")
-class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
+class EvalCommand(JsonOption, IndexOption, LearnedOption, FlowOptions, ConfigOption):
     """Measure on labelled requests how well the flows are found, and with a model how well it chooses.
 
-    The flows are judged as they are written, without a sync; with --index or --url the index that is there is judged.
-    Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
+    The flows are judged as they are written, without a sync; with --index, or --config url=…, the index that is there
+    is judged. The exit code is 1 where a --fail-under is not reached, or a case was left out, which is said.
     """
 
     file: Annotated[
         Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
     ]
+    top_k: TopKOption = None
+    llm: LlmOption = None
+    policy: PolicyOption = None
     factory: Annotated[
-        str,
+        str | None,
         option(
             "Judge the selector of the agent that this function makes, as for converse, with the models it gives it.",
             "MODULE:FACTORY",
             "--agent",
             panel=CHOICE,
         ),
-    ] = ""
+    ] = None
     log: LogOption = None
     tag: Annotated[list[str] | None, option("Only cases with this tag; may be repeated.", "TAG")] = None
-    at: Annotated[
-        float,
-        option(
-            "Find the error budget that saves most calls while this share of what is decided without a model is right.",
-            "SHARE",
-            panel=_GOOD,
-        ),
-    ] = 0.99
-    k: Annotated[
-        list[int] | None, option("Show R@N as well; may be repeated.", "N", "--k", panel=_REPORT, least=1, most=10)
-    ] = None
     fail_under: Annotated[
         list[str] | None,
         option(
             "Exit with 1 where a measure is below, such as R@1=.8, several:R@3=.7 or none-F1=.5; may be repeated. "
             "A misspelt one lists all there are.",
             "MEASURE=VALUE",
-            panel=_GOOD,
         ),
-    ] = None
-    by_flow: Annotated[bool, flag("--by-flow", "Show every flow, not the worst alone.", panel=_REPORT)] = False
-    format: Annotated[
-        Literal["table", "json", "junit", "markdown"] | None,
-        option("How it is told. (default: by the name of --output, else a table)", panel=_REPORT),
     ] = None
     output: Annotated[
-        Path | None, option("Write it there, and show the table as well.", "FILE", "--output", "-o", panel=_REPORT)
-    ] = None
-    schema: Annotated[
-        bool,
-        typer.Option(
-            "--schema",
-            is_eager=True,
-            callback=_print_schema,
-            help="Print the JSON Schema of such a file, for editors.",
-            rich_help_panel=_REPORT,
+        Path | None,
+        option(
+            "Write it there as well: .json has all, .xml is JUnit, .md a comment, anything else a table.",
+            "FILE",
+            "--output",
+            "-o",
         ),
-    ] = False
+    ] = None
+
+    @property
+    def config_kind(self) -> "type[CommandConfig]":
+        """What the files of `--config` may hold beside `Settings`."""
+        from jazz_select.cli.config import EvalConfig
+
+        return EvalConfig
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether the index that is there is judged, in place of the flows as written."""
+        return self.index is not None or not self.entries.values.keys().isdisjoint({"index", "url"})
+
+    def merged(self) -> "EvalConfig":
+        """What is to be done, from the options and from `--config`."""
+        from jazz_select.cli.config import EvalConfig, config_of
+
+        own = ("log", "tag", "fail_under", "output")
+        return config_of(
+            EvalConfig, self.entries, {"agent": self.factory, **{name: getattr(self, name) for name in own}}
+        )
+
+
+@_command("schema", "schemas:print_schema")
+class SchemaCommand(Options):
+    """Print the JSON Schema of a file, for editors."""
+
+    of: Annotated[
+        Literal["cases", "serve", "eval"],
+        typer.Argument(
+            help="Labelled requests, or a file for --config of serve or of eval.", metavar="cases|serve|eval"
+        ),
+    ] = "cases"
 
 
 @_command("converse", "conversing:converse")
@@ -387,12 +399,14 @@ class DriftCommand(JsonOption, AgentOption, FlowOptions):
 
 
 @_command("serve", "service:serve_agents")
-class ServeCommand(IndexOptions, DatabaseOption, LearnedOption, EvidenceOption, ChoiceOptions, FlowOptions):
+class ServeCommand(IndexPlaceOptions, DatabaseOption, ConfigOption):
     """Serve the flows over HTTP, MCP and a panel in the browser: one process, or replicas that share a database.
 
-    The flows are synced first. SIGTERM lets what is in flight end.
+    The flows are synced first. SIGTERM lets what is in flight end. Limits, a gateway's servers and all else that is set
+    once stand in a file for --config.
     """
 
+    flows: FlowsOption = None
     tools: Annotated[
         str | None,
         option("Its tools; without it those in the folder, package or .py file of the flows.", "PATH|PACKAGE"),
@@ -406,102 +420,49 @@ class ServeCommand(IndexOptions, DatabaseOption, LearnedOption, EvidenceOption, 
             "--agent",
         ),
     ] = None
+    agents: Annotated[Path | None, option("Several agents, each with flows and keys of its own.", "FILE")] = None
+    llm: LlmOption = None
     log: Annotated[Path | None, option("Keep each selection, and what was right, in a log of outcomes.", "FILE")] = None
-    cases: Annotated[list[Path] | None, option("Labelled requests that the panel judges by; repeatable.", "FILE")] = (
-        None
-    )
-    host: Annotated[str, option("Another than this machine's own needs a key.", "ADDRESS", panel=_WHERE)] = "127.0.0.1"
-    port: Annotated[int, option("0: one that is free; it is printed.", "N", panel=_WHERE, least=0, most=65_535)] = 8420
-    uds: Annotated[Path | None, option("A Unix socket instead, for its owner and group.", "FILE", panel=_WHERE)] = None
+    host: Annotated[
+        str | None,
+        option("Another than this machine's own needs a key. (default: 127.0.0.1)", "ADDRESS", panel=_WHERE),
+    ] = None
+    port: Annotated[
+        int | None,
+        option("0: one that is free; it is printed. (default: 8420)", "N", panel=_WHERE, least=0, most=65_535),
+    ] = None
     key_file: Annotated[
         list[Path] | None,
         option(
             "Whoever asks has to send the key in it; repeatable. (JAZZ_SERVE_KEY holds one itself)",
             "FILE",
-            panel=_WHO,
+            panel=_WHERE,
         ),
     ] = None
-    teach_key_file: Annotated[
-        list[Path] | None,
-        option(
-            "Likewise, of somebody who may teach, and correct what was asked with other keys. A key that is the only "
-            "one may. Repeatable.",
-            "FILE",
-            panel=_WHO,
-        ),
-    ] = None
-    agents: Annotated[
-        Path | None, option("Several agents, each with flows and keys of its own.", "FILE", panel=_WHO)
-    ] = None
-    rate: Annotated[float | None, option("Requests a second of each key. (default: no limit)", "N", panel=_LIMITS)] = (
-        _USUAL.rate
-    )
-    max_in_flight: Annotated[int, option("Requests at once.", "N", panel=_LIMITS, least=1)] = _USUAL.max_in_flight
-    max_body: Annotated[int, option("Of a request.", "BYTES", panel=_LIMITS, least=1)] = _USUAL.max_body
-    max_values: Annotated[int, option("Values of JSON in a body.", "N", panel=_LIMITS, least=1)] = _USUAL.max_values
-    max_connections: Annotated[int, option("Open at once.", "N", panel=_LIMITS, least=1)] = _USUAL.max_connections
-    max_connections_of_one: Annotated[int, option("Likewise, of one address.", "N", panel=_LIMITS, least=1)] = (
-        _USUAL.max_connections_of_one
-    )
-    stop_s: Annotated[float, option("For what is in flight, when it stops.", "S", panel=_LIMITS, least=0.1)] = (
-        _USUAL.stop_s
-    )
-    drain_s: Annotated[float, option("Before that, while /readyz says that it will.", "S", panel=_LIMITS, least=0)] = (
-        _USUAL.drain_s
-    )
-    conversations: Annotated[
-        float | None,
-        option(
-            "Keep conversations in the database for so long after their last turn: clients send their id alone.",
-            "S",
-            panel=_PARTS,
-            least=1,
-        ),
-    ] = _USUAL.conversations
-    panel: Annotated[bool, flag("--panel/--no-panel", "The panel, at /panel/.", panel=_PARTS)] = _USUAL.panel
     mcp: Annotated[
-        Literal["http", "stdio", "none"],
+        Literal["http", "stdio", "none"] | None,
         option(
-            "MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all.", panel=_MCP
-        ),
-    ] = "http"
-    mcp_servers: Annotated[
-        Path | None,
-        option(
-            'Be a gateway for these servers: {"mcpServers": {"NAME": {"command": …} or {"url": …}}}.',
-            "FILE",
-            panel=_MCP,
+            "MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all. "
+            "(default: http)",
+            panel=_WHERE,
         ),
     ] = None
-    tool_examples: Annotated[
-        Path | None,
-        option(
-            "Requests that each connected tool is for; with a model (--llm), those that it lacks are written into it.",
-            "FILE",
-            panel=_MCP,
-        ),
-    ] = None
-    mcp_listed: Annotated[
-        Literal["none", "found", "all"],
-        option("Which tools are listed beside the four: none, those that a search has found, or all.", panel=_MCP),
-    ] = "none"
-    reload: Annotated[bool, flag("--reload/--no-reload", "Changed files are live at once.", panel=_PARTS)] = True
-    reload_every: Annotated[
-        float | None,
-        option("Look for them so often, such as on a slow network file system.", "S", panel=_PARTS, least=0.05),
-    ] = None
-    access_log: Annotated[
-        bool, flag("--access-log/--no-access-log", "A line of JSON on stderr for each request.", panel=_PARTS)
-    ] = True
-    yes: Annotated[bool, flag("--yes", "Delete from the index also where that is most of an agent's flows.", "-y")] = (
-        False
-    )
 
     @property
-    def options(self) -> ServeOptions:
-        """The limits and parts of the service."""
-        own = {each.name: vars(self)[each.name] for each in fields(ServeOptions) if each.name in vars(self)}
-        return ServeOptions(**{**own, "mcp": self.mcp == "http"})
+    def config_kind(self) -> "type[CommandConfig]":
+        """What the files of `--config` may hold beside `Settings`."""
+        from jazz_select.cli.config import ServeConfig
+
+        return ServeConfig
+
+    def merged(self) -> "ServeConfig":
+        """What is to be served, from the options and from `--config`."""
+        from jazz_select.cli.config import ServeConfig, config_of
+
+        own = ("tools", "agents", "log", "host", "port", "key_file", "mcp")
+        return config_of(
+            ServeConfig, self.entries, {"agent": self.factory, **{name: getattr(self, name) for name in own}}
+        )
 
 
 @_command("guard", "guarding:guard_servers")

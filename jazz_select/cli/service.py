@@ -20,6 +20,7 @@ from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.threads import beside
 
 if TYPE_CHECKING:
+    from jazz_select.cli.config import ServeConfig
     from jazz_select.cli.main import ServeCommand
     from jazz_select.service.agents import AgentSource, ServedAgents
     from jazz_select.service.app import AppPart
@@ -36,7 +37,7 @@ _SETTLED_S: Final = 5.0
 """How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
 
-def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
+def serve_agents(settings: "Settings", command: "ServeCommand") -> None:
     """Serve until a signal says stop."""
     for module in _NEEDS:
         if find_spec(module) is None:
@@ -44,6 +45,7 @@ def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
     from jazz_select.service.server import bound, bound_file
     from jazz_select.service.server import run as run_loop
 
+    given = command.merged()
     look_here()
     sources = _sources(settings, given)
     if given.mcp == "stdio":
@@ -64,7 +66,7 @@ def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
 
 
 async def _serve(
-    settings: "Settings", sources: "list[AgentSource]", listening: socket.socket, given: "ServeCommand"
+    settings: "Settings", sources: "list[AgentSource]", listening: socket.socket, given: "ServeConfig"
 ) -> None:
     from jazz_select.service.app import make_app
     from jazz_select.service.http.limits import Lifecycle
@@ -112,7 +114,7 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 
 @asynccontextmanager
-async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGenerator[None]":
+async def _reloading(served: "ServedAgents", given: "ServeConfig") -> "AsyncGenerator[None]":
     if not given.reload:
         yield
         return
@@ -122,7 +124,7 @@ async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGen
         yield
 
 
-def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[AppPart]":
+def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeConfig") -> "list[AppPart]":
     from jazz_select.service.app import AppPart, deferred
     from jazz_select.service.opened import state_folder
 
@@ -142,7 +144,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
 
 @asynccontextmanager
 async def _mcp(
-    served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand"
+    served: "ServedAgents", sources: "list[AgentSource]", given: "ServeConfig"
 ) -> "AsyncGenerator[list[AppPart]]":
     if not given.options.mcp:
         yield []
@@ -159,7 +161,7 @@ async def _mcp(
     yield [deferred(("/mcp",), ["jazz_select.service.mcp.agent_server"], lambda: _mcp_part(served, {}, given))]
 
 
-def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "AppPart":
+def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeConfig") -> "AppPart":
     from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:
@@ -168,7 +170,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: 
     return McpApp(served, server_of, options=given.options).part()
 
 
-async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:
+async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeConfig") -> None:
     """Serve one MCP client over stdio until it leaves."""
     from jazz_select.service.mcp.agent_server import AgentServer, serve_stdio
     from jazz_select.service.mcp.gateway import open_gateways
@@ -190,11 +192,11 @@ def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
     return {each.settings.agent_id: each.mcp_servers for each in sources if each.mcp_servers is not None}
 
 
-def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
+def _sources(settings: "Settings", given: "ServeConfig") -> "list[AgentSource]":
     from jazz_select.service.agents import AgentSource, key_digest, keys_of_files, load_agents
 
-    keys, names = keys_of_files(given.key_file or ())
-    teachers, teacher_names = keys_of_files(given.teach_key_file or ())
+    keys, names = keys_of_files(given.key_file)
+    teachers, teacher_names = keys_of_files(given.teach_key_file)
     names |= teacher_names
     keys = (*keys, *teachers)
     if settings.serve_key is not None:
@@ -218,11 +220,11 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
             teachers=frozenset(teachers),
             mcp_servers=given.mcp_servers,
             tool_examples=given.tool_examples,
-            cases=tuple(given.cases or ()),
+            cases=given.cases,
         )
         return _with_cases([only])
     servers = (given.mcp_servers, given.tool_examples)
-    learning = (given.log, given.cases, settings.learned, settings.evidence)
+    learning = (given.log, given.cases or None, settings.learned, settings.evidence)
     own = (given.tools, given.factory, *servers, *learning, keys or None)
     if any(each is not None for each in own) or "flows" in settings.model_fields_set:
         what = "its flows, tools, log, cases, learned, evidence, mcp_servers, tool_examples and keys"
@@ -238,7 +240,7 @@ def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
     return sources
 
 
-def _check_reach(given: "ServeCommand") -> None:
+def _check_reach(given: "ServeConfig") -> None:
     """Refuse an address that other machines can reach if there is no key."""
     if given.uds is None:
         check_reach(given.host)
@@ -257,7 +259,7 @@ def check_reach(host: str) -> None:
     )
 
 
-def _say(listening: socket.socket, given: "ServeCommand") -> None:
+def _say(listening: socket.socket, given: "ServeConfig") -> None:
     """Print the address to stdout, alone on the first line for programs."""
     if given.uds is not None:
         typer.echo(f"unix:{printable(str(given.uds))}")

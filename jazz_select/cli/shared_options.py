@@ -1,18 +1,20 @@
 """The options that commands share, and how they and the environment become settings: options win."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from jazz_select.cli.config import CommandConfig, ConfigEntries
     from jazz_select.settings import Settings
 
 _INDEX = "Where the flows are indexed"
 CHOICE = "How a flow is chosen"
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def option(
@@ -42,6 +44,14 @@ EmbedderOption = Annotated[
         "fastembed:NAME@FOLDER. (JAZZ_EMBEDDER, default: auto)",
         "NAME",
         panel=_INDEX,
+    ),
+]
+PolicyOption = Annotated[
+    str | None,
+    option(
+        "How sure an answer must be without the chat model. (JAZZ_POLICY, default: recommended)",
+        "default|recommended|cautious",
+        panel=CHOICE,
     ),
 ]
 TopKOption = Annotated[
@@ -102,12 +112,18 @@ class AgentOption(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexOptions(AgentOption):
-    """Where the flows are indexed."""
+class IndexOption(AgentOption):
+    """Where the flows are indexed on this machine."""
 
     index: Annotated[
         Path | None, option("Folder of the embedded index. (JAZZ_INDEX, default: .jazz/index)", "DIR", panel=_INDEX)
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexPlaceOptions(IndexOption):
+    """Where the flows are indexed."""
+
     url: Annotated[
         str | None,
         option(
@@ -116,6 +132,12 @@ class IndexOptions(AgentOption):
             panel=_INDEX,
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions(IndexPlaceOptions):
+    """The index, and what tells how near texts lie."""
+
     embedder: EmbedderOption = None
 
 
@@ -175,14 +197,7 @@ class ChoiceOptions(RecallOptions):
     """How one of them is chosen."""
 
     llm: LlmOption = None
-    policy: Annotated[
-        str | None,
-        option(
-            "How sure an answer must be without the chat model. (JAZZ_POLICY, default: recommended)",
-            "default|recommended|cautious",
-            panel=CHOICE,
-        ),
-    ] = None
+    policy: PolicyOption = None
     max_error: Annotated[
         float | None,
         option("The share of answers without the chat model that may be wrong. (JAZZ_MAX_ERROR)", "P", panel=CHOICE),
@@ -197,16 +212,48 @@ class ChoiceOptions(RecallOptions):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConfigOption(Options, ABC):
+    """All that is set less often than the options beside it."""
+
+    config: Annotated[
+        list[str] | None,
+        option(
+            "A YAML file of settings, or a single one, such as top_k=5; repeatable, the last one counts. "
+            "`jazz-select schema` describes such a file.",
+            "FILE|KEY=VALUE",
+        ),
+    ] = None
+
+    @property
+    @abstractmethod
+    def config_kind(self) -> "type[CommandConfig]":
+        """What the files may hold beside `Settings`."""
+
+    @cached_property
+    def entries(self) -> "ConfigEntries":
+        """What `--config` says."""
+        from jazz_select.cli.config import read_config
+
+        return read_config(self.config or (), self.config_kind)
+
+    def settings(self) -> "Settings":
+        """The settings: options, then `--config`, then the environment."""
+        passed = {key: value for key, value in vars(self).items() if value is not None}
+        return settings_with({**self.entries.values, **passed}, places=self.entries.places)
+
+
 def encodable(text: str) -> str:
     """`text` with what UTF-8 cannot hold (bytes of the command line that no encoding explains) replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def settings_with(options: Mapping[str, Any]) -> "Settings":
+def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | None = None) -> "Settings":
     """The environment's settings with the options that were given (those not None) in their place.
 
     Args:
         options: All that a command takes, by name; what is no setting is passed over.
+        places: Where a value was set that is of no option, by name.
     """
     from pydantic import ValidationError
 
@@ -229,7 +276,8 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
             name = str(each["loc"][0])
             wrong.setdefault(name, []).append(each["msg"])
             came[name] = each["input"]
-        problems = (setting_problem(name, _source(name, given), why, came[name]) for name, why in wrong.items())
+        sources = {name: (places or {}).get(name) or _source(name, given) for name in wrong}
+        problems = (setting_problem(name, sources[name], why, came[name]) for name, why in wrong.items())
         raise ConfigError("; ".join(problems)) from error
     off = [name for name in ("llm", "decider") if getattr(settings, name) in {"", "none"}]
     return settings.model_copy(update=dict.fromkeys(off)) if off else settings
@@ -237,6 +285,7 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
 
 def context_of(pairs: list[str]) -> dict[str, Any]:
     """The context of `KEY=VALUE` pairs: booleans as people write them, then JSON (3, ["a"]), else text."""
+    from jazz_select.cli.config import value_of
     from jazz_select.errors import ConfigError
 
     context: dict[str, Any] = {}
@@ -244,19 +293,8 @@ def context_of(pairs: list[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"--context {pair!r} is not KEY=VALUE; write for example --context authenticated=true")
-        context[key.strip()] = _value(value)
+        context[key.strip()] = value_of(value)
     return context
-
-
-def _value(text: str) -> Any:
-    import orjson
-
-    if text.strip().lower() in _BOOLEANS:
-        return _BOOLEANS[text.strip().lower()]
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def _source(field: str, given: Mapping[str, Any]) -> str:

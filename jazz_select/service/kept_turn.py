@@ -54,7 +54,7 @@ class KeptTurn:
             return cls(None, secret)
         shared = request.app.state.served.shared
         if shared is None:
-            raise ConfigError("--conversations needs a database to keep them in: --database, or JAZZ_DATABASE")
+            raise ConfigError("conversations needs a database to keep them in: --database, or JAZZ_DATABASE")
         conversations = shared.conversations(catalogue.agent_id, caller_of(request).key, kept_s=kept_s)
         before = await conversations.read(conversation_id)
         if before is not None:

@@ -181,7 +181,7 @@ async def _shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentS
         if each.log is not None:
             raise ConfigError(f"{of_agent}: with --database its log is kept there: leave the file of a log out")
         if each.settings.evidence is not None and each.settings.evidence.name != EVIDENCE_IN_DATABASE.name:
-            msg = f"{of_agent}: with --database its log is kept there: write --evidence {EVIDENCE_IN_DATABASE}"
+            msg = f"{of_agent}: with --database its log is kept there: write --config evidence={EVIDENCE_IN_DATABASE}"
             raise ConfigError(msg)
     shared = await stack.enter_async_context(open_shared_state(base))
     await stack.enter_async_context(beside(prune(shared, [each.settings.agent_id for each in agents], _CLAIMS_KEPT_S)))

@@ -191,7 +191,7 @@ def bound(host: str, port: int) -> socket.socket:
 def bound_file(path: Path) -> socket.socket:
     """A socket that listens at a file, which its owner and group may use; what a dead process left there goes."""
     if not hasattr(socket, "AF_UNIX"):
-        raise ConfigError("--uds: this system has no such sockets; use --host and --port")
+        raise ConfigError("uds: this system has no such sockets; use --host and --port")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117)
     try:

@@ -34,7 +34,7 @@ _SECRET: Final = "secret"  # noqa: S105 - the name of a document
 _SERVICE: Final = ""
 """The scope of what belongs to no agent: no agent has an empty name."""
 EVIDENCE_IN_DATABASE: Final = Path("database")
-"""What `--evidence` says where a sync is to learn from the log in the database."""
+"""What `evidence` says where a sync is to learn from the log in the database."""
 _SECRET_BYTES: Final = 32
 _DAY_S: Final = 86_400.0
 _log = logging.getLogger(__name__)
@@ -182,8 +182,8 @@ async def publishing(
     """
     if settings.learned is not None or settings.evidence not in {None, EVIDENCE_IN_DATABASE}:
         raise ConfigError(
-            "with --database what was learned is kept there, and so is the log: leave --learned out, "
-            f"and write --evidence {EVIDENCE_IN_DATABASE}"
+            "with --database what was learned is kept there, and so is the log: leave `learned` out, "
+            f"and write --config evidence={EVIDENCE_IN_DATABASE}"
         )
     agent_id = settings.agent_id
     async with AsyncExitStack() as stack:

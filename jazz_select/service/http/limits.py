@@ -347,7 +347,7 @@ def check_may_teach(connection: HTTPConnection) -> None:
     caller = caller_of(connection)
     if not caller.may_teach:
         detail = (
-            f"the key {caller.key!r} may not teach: use one that the service was started with as --teach-key-file "
+            f"the key {caller.key!r} may not teach: use one that the service was started with as teach_key_file "
             "(teach_key_file in agents.yaml)"
         )
         raise refused(403, detail, code=MAY_NOT_TEACH)

@@ -146,7 +146,7 @@ def servers_of(value: object) -> tuple[ServerSpec, ...]:
         raise ConfigError(f"there are {len(servers)} MCP servers, and no more than {_MOST_SERVERS} are connected")
     found = tuple(_specs(servers))
     if not found:
-        raise ConfigError("all MCP servers of the file are disabled: enable one, or leave --mcp-servers out")
+        raise ConfigError("all MCP servers of the file are disabled: enable one, or leave the file out")
     return found
 
 

@@ -43,7 +43,7 @@ from jazz_select.threads import compute
 from jazz_select.values import flow_id
 
 _MOST_SHOWN: Final = 30
-_FULL: Final = "move it to another name, which `serve --cases` takes, and a new one is begun"
+_FULL: Final = "move it to another name, which `cases` of serve takes, and a new one is begun"
 _TOLD: Final = {"request", "expect", "why"}
 _log = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ def _fit_to_teach(
     """
     text = yaml_text(body.request)
     if catalogue.learned is None:
-        msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
+        msg = "this service has no file of what is learned, so no example is kept: start it with --config learned=FILE"
         raise ConfigError(msg)
     if len(right) != 1 or body.episodes:
         msg = "an example is a request that is for one flow by itself: choose one flow, or make it a case"
@@ -257,7 +257,7 @@ def _fit_to_teach(
 
 def _learned_of(catalogue: RunningCatalogue) -> OverlayStore:
     if catalogue.learned is None:
-        raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
+        raise ConfigError("this service has no file of what is learned: start it with --config learned=FILE")
     return catalogue.learned
 
 

@@ -72,8 +72,8 @@ def test_what_was_decided_alone_stands_beside_what_was_expected(jazz: Jazz, labe
     shown = " ".join(jazz("eval", labelled).stdout.split())
     assert "alone Examples, titles and aliases are decided without a model" in shown
     assert "On these cases: " in shown
-    assert "Decided alone: " in jazz("eval", labelled, "--format", "markdown").stdout
-    assert 'name="decided alone"' in jazz("eval", labelled, "--format", "junit").stdout
+    assert "Decided alone: " in jazz("eval", labelled, "--config", "format=markdown").stdout
+    assert 'name="decided alone"' in jazz("eval", labelled, "--config", "format=junit").stdout
 
 
 @pytest.mark.spec("007.2")
@@ -99,7 +99,7 @@ def test_the_table_fits_and_every_value_says_of_how_many(shared: Jazz, labelled:
 
 @pytest.mark.spec("007.2")
 def test_top_k_and_policy_are_those_of_the_deployment(shared: Jazz, labelled: str) -> None:
-    found = asked(shared, labelled, "--top-k", "1", "--k", "2", "--policy", "default", JAZZ_ON_ERROR="none")
+    found = asked(shared, labelled, "--top-k", "1", "--config", "k=2", "--policy", "default", JAZZ_ON_ERROR="none")
     assert found["routing"] == {
         "top_k": 1,
         "rrf_k": 10,
@@ -177,7 +177,7 @@ def test_what_is_wrong_with_a_file_is_told_and_the_rest_judged(shared: Jazz, tmp
 
 @pytest.mark.spec("007.2")
 def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_path: Path) -> None:
-    printed = ET.fromstring(shared("eval", labelled, "--format", "junit").stdout)  # noqa: S314 - our own
+    printed = ET.fromstring(shared("eval", labelled, "--config", "format=junit").stdout)  # noqa: S314 - our own
     assert [case.get("name") for case in printed.iter("testcase")][-1] == "peru"
     assert (printed.get("tests"), printed.get("failures")) == ("4", "1")
     for name, begins in {"out.xml": "<?xml", "out.md": "### 4 requests", "out.json": "{", "out.txt": " "}.items():
@@ -187,9 +187,9 @@ def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_
     assert "66.7%" in (tmp_path / "out.txt").read_text("utf-8")
     assert json.loads((tmp_path / "out.json").read_text("utf-8"))["requests"] == 4
     assert "cannot be written" in shared("eval", labelled, "-o", str(tmp_path / "no" / "such" / "x.md"), code=2).stderr
-    other = " ".join(shared("eval", labelled, "--format", "xml", code=2).stderr.split())
-    assert "is not one of 'table', 'json', 'junit', 'markdown'" in other.replace("│ │ ", "")
-    assert "pass one of them" in shared("eval", labelled, "--format", "junit", "--json", code=2).stderr
+    other = " ".join(shared("eval", labelled, "--config", "format=xml", code=2).stderr.split())
+    assert "--config format: must be 'table', 'json', 'junit' or 'markdown', got 'xml'" in other
+    assert "pass one of them" in shared("eval", labelled, "--config", "format=junit", "--json", code=2).stderr
 
 
 def test_tags_pick_cases(shared: Jazz, labelled: str) -> None:
@@ -200,12 +200,14 @@ def test_tags_pick_cases(shared: Jazz, labelled: str) -> None:
 
 
 def test_every_flow_is_shown_on_request(shared: Jazz, labelled: str) -> None:
-    shown = [line for line in shared("eval", labelled, "--by-flow").stdout.splitlines() if " 100.0% " in line]
+    shown = [
+        line for line in shared("eval", labelled, "--config", "by_flow=true").stdout.splitlines() if " 100.0% " in line
+    ]
     assert [line.split()[0] for line in shown if "refund" in line] == ["refund_order"]
 
 
 def test_the_schema_is_printed_without_a_file(jazz: Jazz) -> None:
-    schema = json.loads(jazz("eval", "--schema").stdout)
+    schema = json.loads(jazz("schema", "cases").stdout)
     assert schema["items"]["required"] == ["request", "expect"]
 
 
@@ -216,9 +218,9 @@ def test_texts_of_others_stay_texts(shared: Jazz, tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert "[red]close[/red]" in text
     assert "[bold]i" in text
-    shown = shared("eval", file, "--format", "markdown").stdout
+    shown = shared("eval", file, "--config", "format=markdown").stdout
     assert "<b>" not in shown
-    ET.fromstring(shared("eval", file, "--format", "junit").stdout)  # noqa: S314 - our own
+    ET.fromstring(shared("eval", file, "--config", "format=junit").stdout)  # noqa: S314 - our own
 
 
 def test_list_shows_what_is_in_the_index(shared: Jazz) -> None:

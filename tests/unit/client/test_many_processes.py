@@ -55,7 +55,9 @@ def settings(folder: Path) -> Settings:
 async def served(folder: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A service of these flows, once it answers."""
     options = ["--flows", str(folder / "flows"), "--index", str(folder / "index"), "--agent-id", "shop"]
-    options += ["--embedder", EMBEDDER, "--uds", str(folder / "s"), "--key-file", str(folder / "key"), "--no-panel"]
+    options += ["--key-file", str(folder / "key")]
+    settings = (f"embedder={EMBEDDER}", f"uds={folder / 's'}", "panel=false")
+    options += [part for each in settings for part in ("--config", each)]
     program = "from jazz_select.cli import app; app()"
     command = [sys.executable, "-c", program, "serve", *options]
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=subprocess.PIPE)

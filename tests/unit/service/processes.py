@@ -20,7 +20,7 @@ _RUN = "from jazz_select.cli import app; app()"
 def arguments(folder: Path, *options: str) -> list[str]:
     """Serve the flows of a folder, from an index beside them."""
     flows = [] if "--agents" in options else ["--flows", str(folder / "flows")]
-    given = [*flows, "--index", str(folder / "index"), "--embedder", "static"]
+    given = [*flows, "--index", str(folder / "index"), "--config", "embedder=static"]
     return [sys.executable, "-c", _RUN, "serve", *given, *options]
 
 

@@ -102,14 +102,14 @@ def test_it_says_where_it_answers_and_answers_there(folder: Path) -> None:
 def test_a_socket_in_a_file_is_for_its_owner_and_goes_with_the_process(folder: Path) -> None:
     file = folder / "serve.sock"
     for _ in range(2):  # killed the first time: what it leaves there is in nobody's way
-        with running(folder, "--uds", str(file)) as up:
+        with running(folder, "--config", f"uds={file}") as up:
             assert up.root == f"unix:{file}"
             assert stat.S_IMODE(file.stat().st_mode) == 0o660
             with httpx.Client(transport=httpx.HTTPTransport(uds=str(file)), base_url="http://shop") as client:
                 assert chosen(client.post("/v1/select", json=ASKED)) == ["refund_order"]
-            assert "another process listens there" in refused(folder, "--uds", str(file))
+            assert "another process listens there" in refused(folder, "--config", f"uds={file}")
     assert file.exists()
-    with running(folder, "--uds", str(file)) as up:
+    with running(folder, "--config", f"uds={file}") as up:
         up.popen.send_signal(signal.SIGINT)
         assert up.ends() == 0
     assert not file.exists()
@@ -139,7 +139,7 @@ def test_what_is_in_flight_is_finished_before_it_stops(folder: Path) -> None:
     mark = folder / "begun"
     said: list[list[str]] = []
 
-    with running(folder, "--port", "0", "--drain-s", "0.3") as up:
+    with running(folder, "--port", "0", "--config", "drain_s=0.3") as up:
         body = {**ASKED, "context": {"mark": str(mark)}}
         asking = threading.Thread(target=lambda: said.append(chosen(up.post("/v1/select", body))))
         asking.start()
@@ -165,7 +165,7 @@ def ready_until_it_ends(up: Process) -> Iterator[int]:
 @pytest.mark.spec("008.5")
 def test_a_module_that_never_comes_back_does_not_keep_it_alive(folder: Path) -> None:
     mark = folder / "hangs"
-    with running(folder, "--port", "0", "--no-reload", "--stop-s", "0.5") as up:
+    with running(folder, "--port", "0", "--config", "reload=false", "--config", "stop_s=0.5") as up:
         (folder / "flows" / "hangs.py").write_text(HANGS.format(mark=str(mark)))
         asking = threading.Thread(target=lambda: suppressed(up))
         asking.start()
@@ -257,9 +257,9 @@ def test_most_flows_go_where_it_is_started_with_yes(folder: Path) -> None:
         pass
     write_flows(folder / "flows", REFUND)
     told = refused(folder, "--port", "0")
-    assert "serve --yes" in told
+    assert "serve --config yes=true" in told
     assert told.count("this sync would delete") == 1
-    with running(folder, "--port", "0", "--yes") as up:
+    with running(folder, "--port", "0", "--config", "yes=true") as up:
         assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
 
 
@@ -382,7 +382,7 @@ def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, s
 
 
 def test_options_that_cannot_work_are_refused(folder: Path) -> None:
-    assert "there is no file of cases nope.yaml" in refused(folder, "--port", "0", "--cases", "nope.yaml")
+    assert "there is no file of cases nope.yaml" in refused(folder, "--port", "0", "--config", "cases=nope.yaml")
     (folder / "agents.yaml").write_text("agents: {a: {flows: flows}}")
     given = ["--agents", str(folder / "agents.yaml"), "--flows", str(folder / "flows")]
     assert "its flows, tools, log" in refused(folder, "--port", "0", *given)
@@ -420,7 +420,7 @@ def test_tools_that_are_broken_are_not_left_out(folder: Path, text: str, said: s
 
 def test_what_was_learned_need_not_be_there_yet(folder: Path) -> None:
     file = folder / "learned.yaml"
-    with running(folder, "--port", "0", "--learned", str(file), "--no-reload") as up:
+    with running(folder, "--port", "0", "--config", f"learned={file}", "--config", "reload=false") as up:
         assert "nothing was learned so far" in (folder / "stderr").read_text()
         file.write_text("format: 7")
         told = up.post("/v1/reload", None)

@@ -41,8 +41,8 @@ def folder(tmp_path: Path) -> Path:
 
 def command(folder: Path, *more: str) -> list[str]:
     program = ["-c", "from jazz_select.cli import app; app()", "serve"]
-    where = ["--flows", str(folder / "flows.yaml"), "--index", str(folder / "index"), "--embedder", "static"]
-    return [*program, *where, "--mcp-servers", str(folder / "servers.json"), *more]
+    where = ["--flows", str(folder / "flows.yaml"), "--index", str(folder / "index"), "--config", "embedder=static"]
+    return [*program, *where, "--config", f"mcp_servers={folder / 'servers.json'}", *more]
 
 
 def environment() -> dict[str, str]:
@@ -104,7 +104,10 @@ async def test_half_an_emoji_on_standard_input_is_read(folder: Path) -> None:
 async def serving(folder: Path, *more: str) -> AsyncGenerator[str]:
     """The address of a service in a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *command(folder, "--port", "0", "--no-panel", "--no-access-log", *more)),
+        *(
+            sys.executable,
+            *command(folder, "--port", "0", "--config", "panel=false", "--config", "access_log=false", *more),
+        ),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=environment(),
@@ -121,7 +124,7 @@ async def serving(folder: Path, *more: str) -> AsyncGenerator[str]:
 @pytest.mark.spec("008.1")
 @pytest.mark.spec("008.3")
 async def test_over_http_beside_the_rest(folder: Path) -> None:
-    async with serving(folder, "--mcp-listed", "all") as root:
+    async with serving(folder, "--config", "mcp_listed=all") as root:
         for path, mode in (("/mcp", "auto"), ("/mcp/", "legacy")):
             async with Client(f"{root}{path}", mode=mode) as client:
                 listed: list[str] = []
@@ -137,7 +140,8 @@ async def test_over_http_beside_the_rest(folder: Path) -> None:
 
 @pytest.mark.spec("008.3")
 async def test_without_flows_it_serves_tools_alone(folder: Path) -> None:
-    where = ["--index", str(folder / "index"), "--embedder", "static", "--mcp-servers", str(folder / "servers.json")]
+    servers = f"mcp_servers={folder / 'servers.json'}"
+    where = ["--index", str(folder / "index"), "--config", "embedder=static", "--config", servers]
     program = ["-c", "from jazz_select.cli import app; app()", "serve", *where, "--mcp", "stdio"]
     parameters = StdioServerParameters(command=sys.executable, args=program, env=environment(), cwd=str(folder))
     with (folder / "errors.txt").open("w", encoding="utf-8") as errors:
@@ -156,9 +160,9 @@ async def test_without_flows_it_serves_tools_alone(folder: Path) -> None:
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
-    "no such file": (["--mcp-servers", "none.json"], "cannot be read"),
+    "no such file": (["--config", "mcp_servers=none.json"], "cannot be read"),
     "with agents": (
-        ["--agents", "agents.yaml", "--mcp-servers", "servers.json"],
+        ["--agents", "agents.yaml", "--config", "mcp_servers=servers.json"],
         "leave the options, and their variables, out",
     ),
     "agents on stdio": (["--agents", "agents.yaml", "--mcp", "stdio"], "one agent to one client"),
@@ -176,7 +180,7 @@ def test_what_cannot_be_served_is_said_at_once(folder: Path, case: str, monkeypa
         (folder / f"{name}.key").write_text(key, "utf-8")
         agents.append(f"  {name}: {{flows: flows.yaml, key_file: {name}.key}}")
     (folder / "agents.yaml").write_text("\n".join(["agents:", *agents]), "utf-8")
-    options = ["--index", "index", "--embedder", "static", "--port", "0"]
+    options = ["--index", "index", "--config", "embedder=static", "--port", "0"]
     options += [] if "--agents" in given else ["--flows", "flows.yaml"]
     result: Any = CliRunner().invoke(app, ["serve", *options, *given], env={"TERM": "dumb", "COLUMNS": "200"})
     assert result.exit_code != 0

@@ -257,7 +257,7 @@ def test_a_case_is_added_as_long_as_the_file_can_be_read(tmp_path: Path, filled:
 
     files = PanelFiles(collected=tmp_path / "cases.yaml", runs=tmp_path)
     files.collected.write_text(filled, "utf-8")
-    with pytest.raises(UnreadableFileError, match=rf"cases\.yaml was left as it is.*{bound}.*`serve --cases`"):
+    with pytest.raises(UnreadableFileError, match=rf"cases\.yaml was left as it is.*{bound}.*`cases` of serve"):
         add_case({}, files, CorrectionBody(request="again " + "x" * 100), ())
     assert files.collected.read_text("utf-8") == filled
     assert read_cases(files.collected, None).cases[0].request == "first"

@@ -29,7 +29,7 @@ export function mend(about, suggested, flows, standing, done) {
     flows.map((name) => h("option", { value: name, selected: name === suggested }, name)));
   const outcome = h("div", { "aria-live": "polite" });
   const buttons = [["case", "Save as case"], ["example", "Teach as example"]].map(([make, label]) =>
-    h("button", { type: "button", class: make === "case" ? "main" : "", onclick: () => save(make), disabled: make === "example" && !standing.has_learned, title: make === "example" && !standing.has_learned ? "The service was started without --learned FILE" : "" }, label));
+    h("button", { type: "button", class: make === "case" ? "main" : "", onclick: () => save(make), disabled: make === "example" && !standing.has_learned, title: make === "example" && !standing.has_learned ? "The service was started without --config learned=FILE" : "" }, label));
   const asked = (make) => ({ request: about.request, right: choice.value ? [choice.value] : [], make, by: reviewer, episodes: about.episodes ?? [], logged: about.logged ?? "" });
   async function rehearse() {
     fill(outcome, told("info", "Asking what it costs: every case, and an example of each flow, with it and without …"));
@@ -75,6 +75,6 @@ export function mend(about, suggested, flows, standing, done) {
   }
   return h("div", { class: "stack" },
     h("div", { class: "mend" }, h("div", { class: "field" }, h("label", { for: id }, "The right flow"), choice), naming(), buttons),
-    standing.has_learned ? null : h("p", { class: "note" }, "Examples can be taught where the service was started with ", h("code", {}, "--learned FILE"), "."),
+    standing.has_learned ? null : h("p", { class: "note" }, "Examples can be taught where the service was started with ", h("code", {}, "--config learned=FILE"), "."),
     outcome);
 }

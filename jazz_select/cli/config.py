@@ -1,0 +1,229 @@
+"""What `--config` sets: files of settings and single ones as `KEY=VALUE`, under the names that the options have.
+
+An option wins over them, they win over the environment, and of several the last one counts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import read_entries
+from jazz_select.service.service_options import ServeOptions
+from jazz_select.settings import Settings, expanded
+from jazz_select.text import describe_value, did_you_mean
+
+_Config = TypeVar("_Config", bound="CommandConfig")
+_T = TypeVar("_T")
+_LIMITS: Final = frozenset(each.name for each in fields(ServeOptions)) - {"mcp"}
+_BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_PLACES: Final = frozenset({"flows", "tools"})
+"""Settings that are a path, or the name of a package."""
+_FILES: Final = frozenset(
+    {
+        *("agents", "cases", "evidence", "index", "key_file", "learned", "log", "mcp_servers", "output"),
+        *("serve_state", "teach_key_file", "tool_examples", "uds"),
+    }
+)
+"""Settings that are paths. In a file they are as seen from its folder."""
+_DATABASE: Final = "database"
+"""What `evidence` may be beside a file: the log in the database."""
+
+
+def _as_list(given: object) -> object:
+    return cast("object", given) if given is None or isinstance(given, list | tuple) else [given]
+
+
+_Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_as_list)]
+
+
+class CommandConfig(BaseModel):
+    """What a command takes beside `Settings`, by option and by `--config`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def file_names(cls) -> list[str]:
+        """Return the names that its files may use, without those of `Settings`."""
+        return [each.alias or name for name, each in cls.model_fields.items()]
+
+
+class ServeConfig(CommandConfig):
+    """What `serve` takes."""
+
+    tools: str | None = Field(default=None, description="Its tools; without it those beside the flows.")
+    factory: str | None = Field(default=None, alias="agent", description="MODULE:FACTORY that makes the agent.")
+    agents: Path | None = Field(default=None, description="The file of several agents.")
+    log: Path | None = Field(default=None, description="The log of outcomes.")
+    cases: _Several[Path] = Field(default=(), description="Labelled requests that the panel judges by.")
+    host: str = Field(default="127.0.0.1", description="Another than this machine's own needs a key.")
+    port: int = Field(default=8420, ge=0, le=65_535, description="0: one that is free; it is printed.")
+    uds: Path | None = Field(default=None, description="A Unix socket instead, for its owner and group.")
+    key_file: _Several[Path] = Field(default=(), description="Files with the keys that callers send.")
+    teach_key_file: _Several[Path] = Field(
+        default=(), description="Likewise, of callers who may teach, and correct what was asked with other keys."
+    )
+    mcp: Literal["http", "stdio", "none"] = Field(default="http", description="How MCP is served.")
+    mcp_servers: Path | None = Field(default=None, description="The MCP servers to be a gateway for.")
+    tool_examples: Path | None = Field(default=None, description="Requests that each connected tool is for.")
+    mcp_listed: Literal["none", "found", "all"] = Field(
+        default="none", description="Tools listed beside the four: none, those that a search has found, or all."
+    )
+    reload: bool = Field(default=True, description="Whether changed files are live at once.")
+    reload_every: float | None = Field(default=None, ge=0.05, description="Seconds between two looks at the files.")
+    access_log: bool = Field(default=True, description="Whether each request is a line of JSON on stderr.")
+    yes: bool = Field(default=False, description="Delete from the index also where that is most of an agent's flows.")
+    options: ServeOptions = Field(default=ServeOptions(), exclude=True)
+
+    @classmethod
+    def file_names(cls) -> list[str]:
+        """Return the names that its files may use: the limits of a service stand among the rest."""
+        return [*(each for each in super().file_names() if each != "options"), *sorted(_LIMITS)]
+
+
+class EvalConfig(CommandConfig):
+    """What `eval` takes beside the options that name what is judged."""
+
+    factory: str = Field(default="", alias="agent", description="MODULE:FACTORY that makes the agent.")
+    log: Path | None = Field(default=None, description="A log of outcomes.")
+    tag: _Several[str] = Field(default=(), description="Only cases with one of these tags.")
+    at: float = Field(
+        default=0.99, ge=0, le=1, description="The share that is to be right of what is decided without a model."
+    )
+    k: _Several[Annotated[int, Field(ge=1, le=10)]] = Field(default=(), description="Show R@N for these as well.")
+    fail_under: _Several[str] = Field(default=(), description="MEASURE=VALUE, below which the exit code is 1.")
+    by_flow: bool = Field(default=False, description="Show every flow, not the worst alone.")
+    format: Literal["table", "json", "junit", "markdown"] | None = Field(
+        default=None, description="How it is told; without it by the suffix of the output."
+    )
+    output: Path | None = Field(default=None, description="A file to write it to.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntries:
+    """What was set by `--config`.
+
+    Attributes:
+        values: By name.
+        places: By name, where it was set, for messages.
+    """
+
+    values: Mapping[str, Any]
+    places: Mapping[str, str]
+
+
+def read_config(given: Sequence[str], kind: type[CommandConfig]) -> ConfigEntries:
+    """Read files and `KEY=VALUE` pairs, in their order.
+
+    Raises:
+        ConfigError: A file cannot be read or holds no mapping, or a name is unknown.
+    """
+    known = {*Settings.model_fields, *kind.file_names()}
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for each in given:
+        for key, value, place in _entries_of(each):
+            if key not in known:
+                hint = did_you_mean(key, known) or f"there are {', '.join(sorted(known))}"
+                raise ConfigError(f"{place}: there is no such setting; {hint}")
+            values[key] = value
+            places[key] = place
+    return ConfigEntries(values, places)
+
+
+def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str, Any]) -> _Config:
+    """Return what a command takes: its options, and in their absence what `--config` says.
+
+    Args:
+        kind: What the command takes.
+        entries: What `--config` says.
+        options: Its options by the names of files; None where one was not given.
+
+    Raises:
+        ConfigError: A value is invalid.
+    """
+    passed = {key: value for key, value in options.items() if value is not None}
+    own = {key: entries.values[key] for key in kind.file_names() if key in entries.values and key not in _LIMITS}
+    try:
+        made = kind.model_validate({**own, **passed})
+    except ValidationError as error:
+        raise ConfigError("; ".join(_problems(error, entries.places))) from error
+    limits = {key: value for key, value in entries.values.items() if key in _LIMITS}
+    if not isinstance(made, ServeConfig):
+        return made
+    return made.model_copy(update={"options": _serve_options(limits, entries.places, mcp=made.mcp == "http")})
+
+
+def config_schema(kind: type[CommandConfig]) -> dict[str, Any]:
+    """Return the JSON Schema of a file for `--config`, for editors."""
+    schema = kind.model_json_schema(by_alias=True)
+    settings = Settings.model_json_schema()
+    schema["properties"] = {**settings["properties"], **schema["properties"]}
+    if kind is ServeConfig:
+        limits = TypeAdapter(ServeOptions).json_schema()["properties"]
+        schema["properties"] = {**limits, **schema["properties"]}
+        del schema["properties"]["options"], schema["$defs"]
+    return schema
+
+
+def value_of(text: str) -> Any:
+    """Return the value of a `KEY=VALUE` pair: a boolean as people write it, then JSON (3, ["a"]), else text."""
+    known = text.strip().lower()
+    if known in _BOOLEANS:
+        return _BOOLEANS[known]
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _entries_of(given: str) -> Iterator[tuple[str, Any, str]]:
+    key, equals, value = given.partition("=")
+    if equals and key.isidentifier():
+        yield key, value_of(value), f"--config {key}"
+        return
+    file = Path(given)
+    held = read_entries(file, "settings")
+    if not isinstance(held, dict):
+        raise ConfigError(f"{file} must hold settings, such as `port: 8420`, got {describe_value(held)}")
+    for name, found in cast("dict[str, Any]", held).items():
+        yield name, _as_seen_from(file.absolute().parent, name, _expanded(found)), f"{file}: {name}"
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_expanded(each) for each in cast("list[Any]", value)]
+    return expanded(value) if isinstance(value, str) else value
+
+
+def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_seen_from(folder, key, each) for each in cast("list[Any]", value)]
+    if not isinstance(value, str):
+        return value
+    path = folder / value
+    if key in _PLACES:
+        return str(path) if path.exists() or "/" in value else value
+    is_file = key in _FILES and (key, value) != ("evidence", _DATABASE)
+    return str(path) if is_file else value
+
+
+def _serve_options(limits: Mapping[str, Any], places: Mapping[str, str], *, mcp: bool) -> ServeOptions:
+    for key, value in limits.items():
+        try:
+            ServeOptions(**{key: value})
+        except ConfigError as error:
+            raise ConfigError(f"{places[key]}: {error}") from error
+    return ServeOptions(**limits, mcp=mcp)
+
+
+def _problems(error: ValidationError, places: Mapping[str, str]) -> Iterator[str]:
+    for each in error.errors(include_url=False, include_context=False):
+        key = str(each["loc"][0])
+        place = places.get(key) or f"--{key.replace('_', '-')}"
+        problem = each["msg"].replace("Input should be", "must be")
+        yield f"{place}: {problem}, got {each['input']!r:.60}"

@@ -1,0 +1,116 @@
+"""`--config`: files of settings and `KEY=VALUE`, for `serve` and `eval`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from jazz_select.cli import app
+from jazz_select.cli.main import EvalCommand, ServeCommand
+from jazz_select.errors import ConfigError
+from jazz_select.service.service_options import ServeOptions
+from jazz_select.settings import Settings
+
+pytestmark = pytest.mark.spec("022.6")
+MOST_OPTIONS = 15
+
+
+@pytest.mark.parametrize("command", ["serve", "eval"])
+def test_a_command_has_few_options(command: str) -> None:
+    group: Any = typer.main.get_command(app)
+    options = [each for each in group.commands[command].params if each.param_type_name == "option"]
+    assert len(options) <= MOST_OPTIONS
+
+
+SERVED: list[tuple[str, Sequence[str], dict[str, Any], str, object]] = [
+    ("a default", [], {}, "port", 8420),
+    ("a pair", ["port=9000"], {}, "port", 9000),
+    ("an option over a pair", ["port=9000"], {"port": 9001}, "port", 9001),
+    ("the last of two pairs", ["port=9000", "port=9002"], {}, "port", 9002),
+    ("a boolean as people write it", ["reload=off"], {}, "reload", False),
+    ("one for several", ["cases=a.yaml"], {}, "cases", (Path("a.yaml"),)),
+    ("several, as JSON", ['cases=["a.yaml", "b.yaml"]'], {}, "cases", (Path("a.yaml"), Path("b.yaml"))),
+    ("a name that differs in code", ["agent=shop:make"], {}, "factory", "shop:make"),
+    ("a limit", ["max_body=10"], {}, "options", ServeOptions(max_body=10)),
+    ("a limit that has no option of its own", ["max_streams=3"], {}, "options", ServeOptions(max_streams=3)),
+    ("no MCP over HTTP", ["mcp=none"], {}, "options", ServeOptions(mcp=False)),
+]
+
+
+@pytest.mark.parametrize(("config", "options", "name", "value"), [pytest.param(*row[1:], id=row[0]) for row in SERVED])
+def test_what_is_served(config: list[str], options: dict[str, Any], name: str, value: object) -> None:
+    merged = ServeCommand(config=config, **options).merged()
+    assert getattr(merged, name) == value
+
+
+def test_a_file_is_read_as_seen_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "serve.yaml").write_text(
+        "flows: flows\nlog: outcomes.db\nkey_file: [a.key, /etc/b.key]\nllm: ${A_MODEL:-none}\nmax_error: .02\n"
+        "evidence: database\nport: 9000\n",
+        "utf-8",
+    )
+    monkeypatch.setenv("A_MODEL", "openai:gpt-5-mini")
+    monkeypatch.setenv("JAZZ_MAX_ERROR", "0.5")
+    command = ServeCommand(config=[str(tmp_path / "serve.yaml"), "port=9001"])
+    settings, merged = command.settings(), command.merged()
+    assert (settings.flows, settings.llm, settings.max_error) == (str(tmp_path / "flows"), "openai:gpt-5-mini", 0.02)
+    assert settings.evidence == Path("database")
+    assert (merged.log, merged.port) == (tmp_path / "outcomes.db", 9001)
+    assert merged.key_file == (tmp_path / "a.key", Path("/etc/b.key"))
+
+
+def test_an_option_wins_over_a_file_for_settings(tmp_path: Path) -> None:
+    (tmp_path / "serve.yaml").write_text("agent_id: office\nllm: openai:gpt-5-mini\n", "utf-8")
+    settings = ServeCommand(config=[str(tmp_path / "serve.yaml")], agent_id="shop").settings()
+    assert (settings.agent_id, settings.llm) == ("shop", "openai:gpt-5-mini")
+
+
+def test_an_eval_takes_the_rest_by_config() -> None:
+    command = EvalCommand(file=Path("cases.yaml"), config=["k=[2, 7]", "at=.9", "by_flow=yes", "on_empty=none"])
+    merged = command.merged()
+    assert (merged.k, merged.at, merged.by_flow) == ((2, 7), 0.9, True)
+    assert command.settings().on_empty == "none"
+    assert not command.is_deployed
+    assert EvalCommand(file=Path("cases.yaml"), config=["url=http://127.0.0.1:6333"]).is_deployed
+
+
+WRONG: list[tuple[str, str, str]] = [
+    ("an unknown key", "portt=9", "--config portt: there is no such setting; did you mean 'port'?"),
+    ("no number", "port=high", "--config port: "),
+    ("out of its bounds", "port=70000", "got 70000"),
+    ("no choice", "mcp=pigeon", "got 'pigeon'"),
+    ("a limit", "max_body=0", "--config max_body: "),
+    ("a setting", "max_error=3", "--config max_error: "),
+    ("a file that is not there", "none.yaml", "none.yaml"),
+    ("a list", "list.yaml", "list.yaml must hold settings, such as `port: 8420`, got "),
+    ("a key in a file", "misspelt.yaml", "misspelt.yaml: flwos: there is no such setting; did you mean 'flows'?"),
+    ("a value in a file", "high.yaml", "high.yaml: rate: "),
+    ("a variable that is not set", "unset.yaml", "the environment has no variable NOT_SET_ANYWHERE"),
+]
+
+
+@pytest.mark.parametrize(("config", "problem"), [pytest.param(*row[1:], id=row[0]) for row in WRONG])
+def test_what_cannot_be_set_is_said(config: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.yaml").write_text("- port\n", "utf-8")
+    Path("misspelt.yaml").write_text("flwos: here\n", "utf-8")
+    Path("high.yaml").write_text("rate: -1\n", "utf-8")
+    Path("unset.yaml").write_text("llm: ${NOT_SET_ANYWHERE}\n", "utf-8")
+    command = ServeCommand(config=[config])
+    with pytest.raises(ConfigError) as raised:  # noqa: PT012 - either of them
+        command.settings()
+        command.merged()
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("of", ["serve", "eval"])
+def test_the_schema_has_every_setting(of: str) -> None:
+    schema = json.loads(CliRunner().invoke(app, ["schema", of]).stdout)
+    assert set(Settings.model_fields) <= set(schema["properties"])
+    assert ("max_streams" in schema["properties"]) == (of == "serve")
+    assert schema["additionalProperties"] is False
