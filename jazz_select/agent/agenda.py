@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jazz_select.agent.conversation import MOST_FLOWS, FlowKey, OpenFlow, PendingCall, bounded
+from jazz_select.agent.conversation import MOST_FLOWS, FlowKey, OpenFlow, PendingCall, bound_text
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.json_values import storable_fields
@@ -67,7 +67,7 @@ class Agenda:
             return []
         return [self.top, *reversed(self.listed_in(question))]
 
-    def raised(self, key: FlowKey) -> "Agenda":
+    def move_to_top(self, key: FlowKey) -> "Agenda":
         """Put an open flow on top."""
         own = next((each for each in self.flows if each.key == key), None)
         return self if own is None else self.with_on_top(own)
@@ -86,7 +86,9 @@ class Agenda:
         if top is None or not top.answers:
             return self
         wanted = (top.name, "queued", top.answers)
-        alike = [each for each in self.flows[:-1] if (each.name, each.status, each.answers) == wanted and not each.ran]
+        alike = [
+            each for each in self.flows[:-1] if (each.name, each.status, each.answers) == wanted and not each.past_calls
+        ]
         return replace(self, flows=tuple(each for each in self.flows if not any(each is one for one in alike)))
 
     # --- wishes --------------------------------------------------------------
@@ -99,7 +101,7 @@ class Agenda:
         room = MOST_FLOWS - sum(not each.is_final for each in self.flows)  # what destroyed something is kept
         taken: list[Wish] = []
         left: list[Wish] = []
-        wanted = [(each.flow, _stored(each.said)) for each in wishes]
+        wanted = [(each.flow, _storable_values(each.said)) for each in wishes]
         for wish, own in zip(wishes, self._resumed(wanted), strict=True):
             needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
             if needs > room:
@@ -116,14 +118,14 @@ class Agenda:
         if first is not None:  # the active flow stays on top
             ordered.remove(first)
             ordered.insert(0, first)
-        wanted = [(each.flow, _stored(each.said)) for each in ordered]
-        placed = self._placed(wanted, request=request, turn=turn, logged=logged)
+        wanted = [(each.flow, _storable_values(each.said)) for each in ordered]
+        placed = self._place_wishes(wanted, request=request, turn=turn, logged=logged)
         rest = [flow for flow in self.flows if not any(flow.key == each.key for each in placed)]
         chosen = [_with_said(each, wish.said) for each, wish in zip(placed, ordered, strict=True)]
         failed = tuple(each for each in self.failed if not any(each.key == flow.key for flow in placed))
         return Agenda((*rest, *reversed(chosen)), failed)
 
-    def _placed(
+    def _place_wishes(
         self, wanted: Sequence[tuple[str, Mapping[str, Any]]], *, request: str, turn: int, logged: str
     ) -> list[OpenFlow]:
         """Return the flow of each wish, in order: the open or failed one that it comes back to, or a new one."""
@@ -138,7 +140,7 @@ class Agenda:
                 OpenFlow(
                     name=name,
                     status="queued",
-                    request=bounded(request),
+                    request=bound_text(request),
                     turn=turn,
                     nth=1 + max(before, default=-1),
                     logged=logged,
@@ -167,16 +169,20 @@ class Agenda:
         return found
 
 
-def _stored(said: Grounded) -> dict[str, Any]:
+def _storable_values(said: Grounded) -> dict[str, Any]:
     return storable_fields(said.values)[0]
 
 
 def _with_said(flow: OpenFlow, said: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
-        asked = {name: each for name, each in _stored(said).items() if name in flow.asks and flow.status == "waiting"}
+        asked = {
+            name: each
+            for name, each in _storable_values(said).items()
+            if name in flow.asks and flow.status == "waiting"
+        }
         return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
-    known: dict[str, Any] = {"answers": {**flow.answers, **_stored(said)}, "wrong": dict(said.wrong)}
+    known: dict[str, Any] = {"answers": {**flow.answers, **_storable_values(said)}, "wrong": dict(said.wrong)}
     known["refusal"] = said.refusal
     meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
     return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": said.every})

@@ -179,7 +179,7 @@ class Agent:
         executor = self._executor = FlowExecutor(
             self._tools.values(), decision_callback, calls.open_router, claims=approval.claims, on_call=tell_of_step
         )
-        options = ChainOptions.of({each.name: getattr(calls, each.name) for each in fields(calls)})
+        options = ChainOptions.from_arguments({each.name: getattr(calls, each.name) for each in fields(calls)})
         flows = self._flows = KnownFlows(selector.flow_registry, executor.tools)
         self._titles = Titles(flows)
         loops = None
@@ -320,7 +320,7 @@ class Agent:
         with time_budget(timeout_s):
             wanted = self._schema if schema is None else await _prepared(schema)
         check_now(now)
-        conversation = Conversation.of(history).named(conversation_id)
+        conversation = Conversation.from_history(history).with_id(conversation_id)
         said = normalized_message(message)
         holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
         if now is not None:
@@ -347,7 +347,7 @@ class Agent:
                 request = replace(request, facts=await resolve_facts(holds))
             if request.ledger is not None:
                 await forget_closed(request.ledger, self._flows.find, known)
-            _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
+            _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._run_node)
             state: TurnState = ended
             if traced is not None:
                 traced.note({"status": state.status, "flows": [run.flow for run in state.runs]})
@@ -381,12 +381,12 @@ class Agent:
     `turn`.
     """
 
-    async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
+    async def _run_node(self, node: str, value: Any) -> NodeExit[Any]:
         """Run one node of the graph; its edges give each stage the output of the one before."""
         with span(node, "node") as traced:
             left: NodeExit[Any] = NodeExit(value)
             if node == PRE_CHECK:
-                left = await self._checked(value)
+                left = await self._run_guards(value)
             elif node == _SELECT:
                 left = await self._selected(value)
             elif node == _RUN:
@@ -400,7 +400,7 @@ class Agent:
                 traced.note({"route": left.tag})
         return left
 
-    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnState]:
+    async def _run_guards(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnState]:
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
@@ -412,7 +412,7 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) and said.strip() else blocked_text(contact_of(request.facts))
-        ended = replace(TurnState.of(request), status="blocked", text=text, reason=reason)
+        ended = replace(TurnState.from_request(request), status="blocked", text=text, reason=reason)
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
     async def _selected(self, given: TurnRequest | TurnState) -> NodeExit[TurnState]:
@@ -421,7 +421,7 @@ class Agent:
             state = given.for_part()
             reading = await self._reader.read_part(state)
         else:
-            state = TurnState.of(given).with_live_flows(lambda name: self._flows.find(name) is not None)
+            state = TurnState.from_request(given).with_live_flows(lambda name: self._flows.find(name) is not None)
             reading = await self._reader.read(state)
         actions = decide(state, reading, self._reader.selections.able)
         selected = await self._runner.carry_out(with_reading(state, reading), actions)

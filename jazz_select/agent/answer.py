@@ -54,7 +54,7 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
-        return _refused(run, titles) if run.refusal else _blocked(run, titles, contact)
+        return _refusal_text(run, titles) if run.refusal else _blocked(run, titles, contact)
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -72,7 +72,7 @@ def _failed(run: FlowRun, titles: Titles) -> str:
     return " ".join(doubtful) or say("failed", title=name, why=why)
 
 
-def _refused(run: FlowRun, titles: Titles) -> str:
+def _refusal_text(run: FlowRun, titles: Titles) -> str:
     """Return the words of what refused a flow, what is done all the same, and which of its parts are not done."""
     ended = [part for part in run.all if not part.parts]
     texts = [part.text for part in ended if part.refusal]  # what an earlier turn has told has none
@@ -227,10 +227,10 @@ def repeated_question(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
         return question_for(titles.find(flow.name), left, flow.choices, flow.wrong, flow.options)
     if flow.anew:
         return f"{_done_already(flow, titles)} {say('go_on', title=_title_among(flow, state, titles))}"
-    return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=_title_among(flow, state, titles)))))
+    return " ".join(filter(None, (_change_text(flow, titles), say("go_on", title=_title_among(flow, state, titles)))))
 
 
-def _changed(flow: OpenFlow, titles: Titles) -> str:
+def _change_text(flow: OpenFlow, titles: Titles) -> str:
     if not flow.changed:
         return ""
     to_come = say("to_come", steps=", ".join(map(titles.step, flow.changed)))
@@ -238,7 +238,7 @@ def _changed(flow: OpenFlow, titles: Titles) -> str:
 
 
 def _done_already(flow: OpenFlow, titles: Titles) -> str:
-    return titles.done_already(titles.effects(flow.ran))
+    return titles.done_already(titles.effects(flow.past_calls))
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | None:
@@ -315,7 +315,7 @@ def done_so_far(state: TurnState, titles: Titles) -> str:
     told = [call for run in state.runs[:-1] if run.text for call in run.ran]
     new = [each for each in state.calls if not any(each is call for call in told)]
     known = [each for each in new if not each.failed and each.tool in titles.tools]
-    done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
+    done = titles.list_titles(each.tool for each in known if not titles.tools[each.tool].reads)
     return say("done_now", tools=done) if done else ""
 
 
@@ -326,7 +326,7 @@ def _call_outcomes(state: TurnState, titles: Titles) -> list[str]:
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
-    texts = [say("done_until_then", tools=titles.named(done))] if done else []
+    texts = [say("done_until_then", tools=titles.list_titles(done))] if done else []
     return texts + _unknown_outcomes(doubtful, titles)
 
 

@@ -101,7 +101,7 @@ class PendingCall(BaseModel):
     closing: str = ""
 
     @classmethod
-    def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
+    def from_call(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
         """Return what is stored of a call that needs approval."""
         return cls(
             id=call.id,
@@ -228,7 +228,7 @@ class PendingCall(BaseModel):
             return False
         if not outputs.keys() >= {*self.uses}:
             return False
-        own = PendingCall.of(call, flow=self.flow, path=self.path).arguments
+        own = PendingCall.from_call(call, flow=self.flow, path=self.path).arguments
         if self.door == "chain":
             lost: list[str] = []
             expected = cast(
@@ -484,7 +484,7 @@ class OpenFlow(_Frozen):
             name in self.answers and self.answers[name] == each for name, each in values.items()
         )
 
-    def shared(self, values: Mapping[str, Any]) -> int:
+    def count_shared(self, values: Mapping[str, Any]) -> int:
         """Return how many of these values it has."""
         return sum(name in self.answers and self.answers[name] == each for name, each in values.items())
 
@@ -493,17 +493,17 @@ class OpenFlow(_Frozen):
         return any(name in self.answers and self.answers[name] != each for name, each in values.items())
 
     @property
-    def ran(self) -> tuple["PastCall", ...]:
+    def past_calls(self) -> tuple["PastCall", ...]:
         """All calls made in it."""
         return tuple(ran for part in self.parts.values() for ran in part.ran)
 
     @property
     def final(self) -> tuple[str, ...]:
         """Names of the destructive tools that ran in it."""
-        return tuple(dict.fromkeys(ran.tool for ran in self.ran if ran.final))
+        return tuple(dict.fromkeys(ran.tool for ran in self.past_calls if ran.final))
 
     @property
-    def lost(self) -> tuple[str, ...]:
+    def lost_outputs(self) -> tuple[str, ...]:
         """Names of outputs that could not be stored."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.lost))
 
@@ -516,10 +516,10 @@ class OpenFlow(_Frozen):
 def stored_question(question: UserQuestion) -> UserQuestion:
     """Return a question as a conversation stores it: texts bounded, and each id that of its flow's name."""
     options = tuple(
-        replace(each, flow_id=flow_id(each.flow_name), title=bounded(each.title), says=bounded(each.says))
+        replace(each, flow_id=flow_id(each.flow_name), title=bound_text(each.title), says=bound_text(each.says))
         for each in question.options
     )
-    return replace(question, text=bounded(question.text), options=options, request=bounded(question.request))
+    return replace(question, text=bound_text(question.text), options=options, request=bound_text(question.request))
 
 
 def _as_stored(given: object, read: Callable[[object], UserQuestion | None]) -> UserQuestion | None:
@@ -640,7 +640,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return found
 
     @classmethod
-    def of(cls, history: "Conversation | Sequence[Message] | None") -> "Conversation":
+    def from_history(cls, history: "Conversation | Sequence[Message] | None") -> "Conversation":
         """Return a conversation from a caller's history.
 
         Raises:
@@ -655,13 +655,13 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         kept = [each for each in history or () if each.role in ("user", "assistant")]
         asked = [each for each in kept if each.role == "user"]
         said = tuple(
-            Said(role="user" if each.role == "user" else "assistant", content=bounded(each.content))
+            Said(role="user" if each.role == "user" else "assistant", content=bound_text(each.content))
             for each in kept[-MOST_MESSAGES:]
         )
-        earlier = [said_by_user(bounded(each.content)) for each in asked[-MOST_EPISODES:]]
+        earlier = [said_by_user(bound_text(each.content)) for each in asked[-MOST_EPISODES:]]
         return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
 
-    def named(self, conversation_id: str) -> "Conversation":
+    def with_id(self, conversation_id: str) -> "Conversation":
         """Return it with an id: its own, else this one, else a random one.
 
         Raises:
@@ -701,7 +701,7 @@ def normalized_message(message: str) -> str:
     return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
 
 
-def bounded(text: str) -> str:
+def bound_text(text: str) -> str:
     """Return a storable text, visibly cut if too long."""
     return as_text(cut(text, LONGEST_MESSAGE))
 

@@ -61,7 +61,7 @@ class ConversationView:
     no_yes: str = ""
 
     @classmethod
-    def of(
+    def from_turn(
         cls,
         state: TurnState,
         title: Callable[[str], str],
@@ -96,19 +96,23 @@ class ConversationView:
         return self.request.ledger
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def earlier_messages(self) -> tuple[Said, ...]:
         """Earlier messages of both sides."""
         return self.request.conversation.messages
 
     @property
-    def asked(self) -> str:
+    def last_answer(self) -> str:
         """The last message, if the assistant wrote it."""
-        return self.said[-1].content if self.said and self.said[-1].role == "assistant" else ""
+        return (
+            self.earlier_messages[-1].content
+            if self.earlier_messages and self.earlier_messages[-1].role == "assistant"
+            else ""
+        )
 
     @property
-    def heard(self) -> tuple[str, ...]:
+    def user_messages(self) -> tuple[str, ...]:
         """All user messages, the current one last."""
-        return (*(each.content for each in self.said if each.role == "user"), self.request.message)
+        return (*(each.content for each in self.earlier_messages if each.role == "user"), self.request.message)
 
     def situation(self) -> ConversationContext:
         """Return the view as whoever chooses a flow is shown it."""
@@ -160,7 +164,8 @@ class ConversationView:
 
     def _messages(self, each: int | None) -> list[Message]:
         return [
-            Message(role=said.role, content=cut(said.content, each) if each else said.content) for said in self.said
+            Message(role=said.role, content=cut(said.content, each) if each else said.content)
+            for said in self.earlier_messages
         ]
 
     def render_heard(self) -> str:
@@ -169,7 +174,7 @@ class ConversationView:
             steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
             heard = [message.content for _, message in steady if message.role == "user"]
             return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.request.message, _LONGEST_EARLIER)))
-        return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
+        return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.user_messages[-_MOST_HEARD:])
 
     def render_facts(self) -> str:
         """Return the facts, a line each."""

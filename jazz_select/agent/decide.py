@@ -146,7 +146,7 @@ def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
         return _refuse(state, reading)
     if pending is not None and reading.answer == "yes":
         return (Grant(), *_call_off(reading), *_follow_rest(reading, after=pending.flow))
-    kept = _kept(state, reading)
+    kept = _kept_wishes(state, reading)
     is_corrected = not reading.is_more and any(each.said != NOTHING_SAID for each in kept)
     if kept and (reading.is_only or is_corrected) and not reading.called_off:
         return (Refuse(kept=kept), *_begin_others(state, reading))
@@ -162,7 +162,7 @@ def _call_off(reading: Reading) -> tuple[Action, ...]:
     return (*off, AskWhichWish(reading.off_unclear)) if reading.off_unclear else off
 
 
-def _kept(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
+def _kept_wishes(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
     """Return which of several wishes that a question lists stay wanted by a message that refuses it: those it names.
 
     A message that corrects one of them, and does not say that it means only that, leaves the others as they were. They
@@ -195,8 +195,8 @@ def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[t
     found: list[tuple[OpenFlow | None, Wish]] = []
     for wish in wishes:
         values = storable_fields(wish.said.values)[0]
-        alike = [each for each in left if each.name == wish.flow and each.shared(values)]
-        own = max(alike, key=lambda each: each.shared(values), default=None)
+        alike = [each for each in left if each.name == wish.flow and each.count_shared(values)]
+        own = max(alike, key=lambda each: each.count_shared(values), default=None)
         if own is not None:
             left.remove(own)
         found.append((own, wish))
@@ -215,7 +215,7 @@ def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
 
     Of several calls that were asked about together, those that the message names are asked about again.
     """
-    if kept := _kept(state, reading):
+    if kept := _kept_wishes(state, reading):
         return (Refuse(kept=kept), *_begin_others(state, reading))
     pending, top = state.pending, state.agenda.top
     own = "" if pending is None else pending.flow

@@ -65,7 +65,7 @@ def growing_lines(calls: Sequence[PastCall], turn: int) -> list[CallLine]:
 def _lines(calls: Sequence[PastCall], above: "_Above") -> list[CallLine]:
     """Return the lines of these calls within the budget, and at their head how many have no line."""
     lines: list[CallLine] = []
-    fitted = _fitted(calls)
+    fitted = _calls_with_room(calls)
     for call, has_room in fitted:
         came = _came(call, above.tell_once(_result_of(call))) if has_room else _without_result(call)
         lines.append(CallLine(call.turn, _line(call, came)))
@@ -79,7 +79,7 @@ def _left_out(number: int = 0) -> str:
     return f"[… {calls} left out; what was looked up may be looked up again …]"
 
 
-def _fitted(calls: Sequence[PastCall]) -> list[tuple[PastCall, bool]]:
+def _calls_with_room(calls: Sequence[PastCall]) -> list[tuple[PastCall, bool]]:
     """Return the calls that have room, and whether their results have; room is given to the newest first."""
     room, fitted = CALLS_TOKENS, list[tuple[PastCall, bool]]()
     for call in reversed(calls):

@@ -48,10 +48,10 @@ class DestructionGate:
         """Return the remaining steps of a destructive flow if they changed after some were done, without a yes."""
         if not (waiting.is_final or self._flows.destroys(flow)):
             return ()
-        changed = tuple(_changed(waiting, flow, "0"))
+        changed = tuple(_changed_steps(waiting, flow, "0"))
         return () if changed == waiting.approved_changes else changed
 
-    def agreed(self, waiting: OpenFlow) -> OpenFlow:
+    def release(self, waiting: OpenFlow) -> OpenFlow:
         """Return a held flow after the user's yes."""
         if waiting.anew:
             return waiting.model_copy(update={"parts": {}, "anew": False, "asks": (), "status": "queued"})
@@ -59,11 +59,11 @@ class DestructionGate:
         approved = waiting.changed or waiting.approved_changes
         return waiting.model_copy(update={"approved_changes": approved, "changed": (), **begins})
 
-    def kept(
+    def flow_to_keep(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
     ) -> tuple[OpenFlow, ...]:
         """Return the flow to keep if it stopped after it changed something, or nothing."""
-        called = (self._flows.tools.get(each.tool) for each in ended.ran if not each.failed)
+        called = (self._flows.tools.get(each.tool) for each in ended.past_calls if not each.failed)
         if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
             return ()
         unclear: dict[str, Any] = {} if run is None else {"uncertain_tools": self._uncertain_tools(ended, run)}
@@ -91,7 +91,7 @@ class DestructionGate:
         return dict(each for each in found if each is not None)
 
 
-def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
+def _changed_steps(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
     """Yield the remaining steps of each begun part whose steps changed."""
     part = waiting.parts.get(path)
     if part is not None and part.done:
@@ -99,7 +99,7 @@ def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
         if left != list(part.left):
             yield from left or ("nothing more",)
     for each, inner in zip(flow.subflows, part_paths(flow, path), strict=True):
-        yield from _changed(waiting, each, inner)
+        yield from _changed_steps(waiting, each, inner)
 
 
 class AgentApproval:
@@ -210,7 +210,7 @@ class TurnApproval:
         return (f"{names}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
     @contextmanager
-    def apart(self) -> Generator[None]:
+    def separate_question(self) -> Generator[None]:
         """Keep what is asked for one flow apart from the question so far; calls go on being named as one turn's."""
         asked, self.pending = self.pending, None
         try:
@@ -225,7 +225,7 @@ class TurnApproval:
         self.pending = self.pending.model_copy(update={"then": (*self.pending.then, *wanted.then)})
         return True
 
-    def returned(self, call_id: str, output: Any) -> None:
+    def record_result(self, call_id: str, output: Any) -> None:
         """Keep what a call returned, if the user approved it: an announced call may use that."""
         if call_id in self._approved:
             self._outputs[self._approved[call_id]] = output
@@ -296,7 +296,7 @@ class TurnApproval:
 
         return name
 
-    def at(
+    def verdict_at(
         self,
         flow: str,
         path: str,
@@ -330,7 +330,7 @@ class TurnApproval:
         verdict = await self._approval.verdict(replace(call, found=dict(self.found.get(flow, {}))))
         then: list[PendingCall] = []
         if later or isinstance(verdict, Ask):
-            then = await self._then(call.id, later, flow, path)
+            then = await self._later_calls(call.id, later, flow, path)
         if isinstance(verdict, Allow):
             asks = [each for each, to_come in zip(then, later, strict=True) if self._approval.asks_user(to_come.tool)]
             # One yes is for all of them, if it can cover each that needs one.
@@ -339,7 +339,7 @@ class TurnApproval:
         if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not self._left):
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
-        wanted = PendingCall.of(call, flow=flow, path=path, reason=reason, before=before)
+        wanted = PendingCall.from_call(call, flow=flow, path=path, reason=reason, before=before)
         if (granted := self._granted(wanted, call)) is not None:
             self._left.remove(granted)
             self._approved[call.id] = granted.id
@@ -361,7 +361,7 @@ class TurnApproval:
             if not self._is_beside(flow, path) or not {each.id for each in asked}.issuperset(uses):
                 return False
             announced = {"uses": tuple(uses), "digest": digest}
-            return self._add(PendingCall.of(call, flow=flow, path=path).model_copy(update=announced))
+            return self._add(PendingCall.from_call(call, flow=flow, path=path).model_copy(update=announced))
 
         return announce
 
@@ -400,7 +400,7 @@ class TurnApproval:
             return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
         return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
 
-    async def _then(self, first: str, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
+    async def _later_calls(self, first: str, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
         """Return the later calls as shown to the user, after the call with the id `first`.
 
         A call is shown with its arguments if all are known or come from calls that are shown before it, and if there is
@@ -415,11 +415,11 @@ class TurnApproval:
             uses = tuple(covered[place] for place in to_come.sources)
             if not to_come.missing:
                 call = await call_of(tool, to_come.arguments, door="executor")
-                wanted = PendingCall.of(call, flow=flow, path=path)
+                wanted = PendingCall.from_call(call, flow=flow, path=path)
             else:
                 # Its `confirm` is not asked for words: it may need what is not known yet.
                 call = await call_of(tool, to_come.arguments, door="executor", known=False)
-                wanted = PendingCall.of(call, flow=flow, path=path)
+                wanted = PendingCall.from_call(call, flow=flow, path=path)
                 wanted = wanted.model_copy(update={"uses": uses, "digest": tool.digest})
             room -= len(described(wanted.display_name, wanted.words, wanted.arguments))
             is_open = bool(to_come.missing) and not (uses and all(uses))

@@ -16,16 +16,16 @@ from jazz_select.values import flow_id
 from jazz_select.words import folded_name
 
 
-def whole(flow: BaseFlow) -> Iterator[BaseFlow]:
+def walk_flow(flow: BaseFlow) -> Iterator[BaseFlow]:
     """Yield a flow and its parts, in order."""
     yield flow
     for part in flow.subflows:
-        yield from whole(part)
+        yield from walk_flow(part)
 
 
 def tools_named(flow: BaseFlow) -> Iterator[str]:
     """Yield the names of the tools of a flow and its parts, in order."""
-    return (name for part in whole(flow) for name in part.own_tools)
+    return (name for part in walk_flow(flow) for name in part.own_tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class KnownFlows:
         Raises:
             FlowError: A chain cannot be read, or a part of the flow has left its registry.
         """
-        steps = (step for part in whole(flow) for step in chain_of(part))
+        steps = (step for part in walk_flow(flow) for step in chain_of(part))
         return [self.tools[name] for step in steps for name in self._runnable(step) if name in self.tools]
 
     def _runnable(self, step: Step) -> list[str]:

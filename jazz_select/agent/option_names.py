@@ -18,15 +18,15 @@ def shown_labels(options: InputOptions) -> tuple[str, ...]:
 
 def option_named(options: InputOptions, said: object) -> Any:
     """Return the value that is meant by what was said: itself, its label, or words of one label alone; else None."""
-    wanted = _folded(said)
-    exact = [value for value, label in options.entries if wanted in {_folded(value), _folded(label)}]
+    wanted = _fold_text(said)
+    exact = [value for value, label in options.entries if wanted in {_fold_text(value), _fold_text(label)}]
     if exact:
         return exact[0]
     words = set(wanted.split())
-    near = [value for value, label in options.entries if words and words <= set(_folded(label).split())]
+    near = [value for value, label in options.entries if words and words <= set(_fold_text(label).split())]
     return near[0] if len(near) == 1 and options.is_whole else None
 
 
-def _folded(text: object) -> str:
+def _fold_text(text: object) -> str:
     words = (word.strip(_EDGES) for word in nfkc(written(text)).casefold().split())
     return " ".join(filter(None, words))

@@ -42,11 +42,11 @@ def checked_facts(facts: object) -> Facts:
 
 async def resolve_facts(facts: Facts) -> dict[str, Any]:
     """Call the facts that are functions, sync or async; one that fails becomes a text that says so."""
-    given = await asyncio.gather(*(_given(fact) for fact in facts.values()))
+    given = await asyncio.gather(*(_value_of_fact(fact) for fact in facts.values()))
     return dict(zip(facts, given, strict=True))
 
 
-async def _given(fact: object) -> object:
+async def _value_of_fact(fact: object) -> object:
     if not callable(fact):
         return fact
     try:

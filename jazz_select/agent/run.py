@@ -102,7 +102,7 @@ class ActionRunner:
             text = "\n\n".join(filter(None, (state.text, became)))
             return replace(state, way=RUN, agenda=agenda, text=text)
         if top is not None and pending.flow:
-            return self._without(state, listed, told=became, of=len(listed))
+            return self._cancel_flows(state, listed, told=became, of=len(listed))
         return replace(state, way=ASK, text=became or left_undone(pending))
 
     @_perform.register
@@ -110,7 +110,7 @@ class ActionRunner:
         top = state.agenda.top
         if top is None:
             return state
-        return replace(state, way=RUN, agenda=state.agenda.with_top(self.gate.agreed(top)), pending=None)
+        return replace(state, way=RUN, agenda=state.agenda.with_top(self.gate.release(top)), pending=None)
 
     @_perform.register
     async def _fill(self, action: Fill, state: TurnState) -> TurnState:
@@ -175,7 +175,7 @@ class ActionRunner:
         for each in off:
             if each.pending is not None:  # it was asked about with another wish that is parked
                 await self.approval.withdraw(each.pending.model_copy(update={"more": ()}))
-        left = self._without(state, off, told=became, of=max(len(listed), 1), meant=action.meant)
+        left = self._cancel_flows(state, off, told=became, of=max(len(listed), 1), meant=action.meant)
         left = replace(left, pending=left.agenda.call_of_top(pending))
         if state.granted is not None:
             return replace(left, way=state.way, resumed="")
@@ -225,9 +225,9 @@ class ActionRunner:
         keys = {each.key for each in kept}
         refused = [each for each in state.agenda.flows if each.key in {one.key for one in listed} - keys]
         if refused:
-            state = replace(self._without(state, refused), resumed="")
+            state = replace(self._cancel_flows(state, refused), resumed="")
         for each in reversed(kept):
-            agenda = state.agenda.raised(each.key)
+            agenda = state.agenda.move_to_top(each.key)
             if agenda.top is not None:
                 agenda = agenda.with_top(agenda.top.model_copy(update={"status": "queued"}))
             state = fill(replace(state, agenda=agenda), Fill(each.said, goes_on=True), self.titles)
@@ -238,7 +238,7 @@ class ActionRunner:
         title = self.titles.flow(wish.flow)
         return f"{title} ({values})" if values else title
 
-    def _without(
+    def _cancel_flows(
         self, state: TurnState, off: Sequence[OpenFlow], *, told: str = "", of: int = 1, meant: Sequence[str] = ()
     ) -> TurnState:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
@@ -254,7 +254,7 @@ class ActionRunner:
         off = [*off, *self._called_for(state.agenda, off)]
         rest = [each for each in off[of if told else 0 :] if not self._is_part_of(each, off)]
         texts = [*([told] if told else []), *(called_off(each, self.titles) for each in rest)]
-        kept = tuple(flow for each in off for flow in self.gate.kept(each))
+        kept = tuple(flow for each in off for flow in self.gate.flow_to_keep(each))
         gone = {each.key for each in off}
         calls = [each.pending for each in off if each.pending is not None]
         flows = tuple(_without_calls(each, calls) for each in state.agenda.flows if each.key not in gone)
@@ -285,7 +285,7 @@ class ActionRunner:
 
     def _is_part_of(self, called: OpenFlow, off: Sequence[OpenFlow]) -> bool:
         """Whether a flow that is called off ran only for another one, of which that is said."""
-        if self.titles.effects(called.ran):
+        if self.titles.effects(called.past_calls):
             return False
         return bool(called.caller) and any(each.name == called.caller for each in off)
 

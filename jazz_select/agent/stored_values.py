@@ -70,7 +70,7 @@ def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles
     if answers.keys() & top.choices.keys():
         known["choices"] = {name: each for name, each in top.choices.items() if name not in answers}
     goes_on = goes_on and not gone
-    if is_correction and titles.effects(top.ran):
+    if is_correction and titles.effects(top.past_calls):
         known |= {"anew": True, "status": "waiting", "pending": None}
         goes_on = False
     elif is_correction:

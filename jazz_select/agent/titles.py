@@ -50,10 +50,10 @@ class Titles:
         if not tools:
             return ""
         undo = [each.name for each in self.tools.values() if each.undoes in tools]
-        done = say("done_already", tools=self.named(tools))
-        return f"{done} {say('can_be_undone', tools=self.named(undo))}" if undo else done
+        done = say("done_already", tools=self.list_titles(tools))
+        return f"{done} {say('can_be_undone', tools=self.list_titles(undo))}" if undo else done
 
-    def named(self, names: Iterable[str]) -> str:
+    def list_titles(self, names: Iterable[str]) -> str:
         """Return the titles of several tools, without duplicates."""
         return ", ".join(dict.fromkeys(map(self.tool, names)))
 
@@ -61,7 +61,7 @@ class Titles:
         """Return the title of a pending step: one tool, or a choice of several."""
         one_of, marked, between = name.partition(ONE_OF)
         if marked and not one_of:
-            return f"{ONE_OF}{self.named(between.split(', '))}"
+            return f"{ONE_OF}{self.list_titles(between.split(', '))}"
         return name if " " in name and name not in self.tools else self.tool(name)
 
 

@@ -23,7 +23,7 @@ from jazz_select.agent.conversation import (
     PastCall,
     PendingCall,
     Said,
-    bounded,
+    bound_text,
     said_by_user,
     stored_calls,
     stored_question,
@@ -397,7 +397,7 @@ class TurnState(TurnOutcome):
     not_understood: int = 0
 
     @classmethod
-    def of(cls, request: TurnRequest) -> "TurnState":
+    def from_request(cls, request: TurnRequest) -> "TurnState":
         """Return the state of a turn before anybody has looked at its message."""
         before = request.conversation
         return cls(
@@ -469,15 +469,15 @@ class TurnState(TurnOutcome):
         ledger, agenda = self.request.ledger, self.agenda
         outcome = {each.name: getattr(self, each.name) for each in fields(TurnOutcome)}
         afresh = ledger.notes if ledger is not None else ()
-        lost = [flow for flow in (*agenda.flows, *agenda.failed) if flow.lost]
+        lost = [flow for flow in (*agenda.flows, *agenda.failed) if flow.lost_outputs]
         blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
-        outcome["notes"] = (*blank, *afresh, *self.notes, *map(_lost, lost))
+        outcome["notes"] = (*blank, *afresh, *self.notes, *map(_lost_note, lost))
         return TurnResult(conversation=self._conversation_after(), prompt=prompt, trace=trace, **outcome)
 
     def _conversation_after(self) -> Conversation:
         before, ledger, flows = self.request.conversation, self.request.ledger, self.agenda.flows
-        answer = (Said(role="assistant", content=bounded(self.text)),) if self.text else ()
-        said = (*before.messages, Said(role="user", content=bounded(self.request.message)), *answer)
+        answer = (Said(role="assistant", content=bound_text(self.text)),) if self.text else ()
+        said = (*before.messages, Said(role="user", content=bound_text(self.request.message)), *answer)
         ran = tuple(run.flow for run in self.runs)
         episode = said_by_user(self.request.message) + (f" The agent ran {', '.join(ran)}." if ran else "")
         done = (run.flow for run in self.runs if run.status == "done")
@@ -507,11 +507,13 @@ class TurnState(TurnOutcome):
 
 def _last_failed(failed: tuple[OpenFlow, ...]) -> tuple[OpenFlow, ...]:
     """Return the flows that failed as a conversation keeps them: the last ones, and all in which a call was made."""
-    return tuple(each for place, each in enumerate(failed) if len(failed) - place <= MOST_FLOWS or each.ran)
+    return tuple(each for place, each in enumerate(failed) if len(failed) - place <= MOST_FLOWS or each.past_calls)
 
 
-def _lost(flow: OpenFlow) -> str:
-    return f"{flow.name}: not kept in the conversation, since it is too large or no JSON: {', '.join(flow.lost)}"
+def _lost_note(flow: OpenFlow) -> str:
+    return (
+        f"{flow.name}: not kept in the conversation, since it is too large or no JSON: {', '.join(flow.lost_outputs)}"
+    )
 
 
 def checked_input(message: object, context: object) -> dict[str, Any]:

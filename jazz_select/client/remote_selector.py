@@ -255,7 +255,7 @@ def sent_history(
     """
     if history is None:
         return None, conversation_id
-    conversation = Conversation.of(history)
+    conversation = Conversation.from_history(history)
     if conversation.signed_text:
         return conversation.signed_text, conversation_id
     if conversation.flows or conversation.failed or conversation.pending or conversation.calls:

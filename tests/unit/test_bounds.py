@@ -158,7 +158,7 @@ async def test_an_agent_hears_so_much_and_shows_the_cut() -> None:
 async def test_a_history_is_read_no_further_than_it_is_kept() -> None:
     history = [Message(role="user", content="word " * 4_000) for _ in range(5_000)]
     with steps() as called:
-        conversation = Conversation.of(history)
+        conversation = Conversation.from_history(history)
     assert (len(conversation.messages), conversation.turns) == (40, 5_000)
     assert called["bounded"] < 50
     assert all("characters cut" in each.content for each in conversation.messages)

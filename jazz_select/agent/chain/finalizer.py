@@ -77,7 +77,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
         ChainError: The chain was cut short, and `on_limit` is "raise".
         FormatError: The model failed, or gave nothing valid; it keeps the chain.
     """
-    options = ChainOptions.of(locals())
+    options = ChainOptions.from_arguments(locals())
     return await put_in_schema(model, as_chain(chain), schema, options)
 
 

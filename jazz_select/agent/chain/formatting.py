@@ -114,7 +114,7 @@ def formatting_messages(
     answer = _quote_within(chain.answer, most) if chain.answer else ""
     lines = _fit(lines, max_chars - len(answer))
     context = FormattingContext(
-        schema=output.text, transcript="\n".join(_rendered(lines)), answer=answer, incomplete=chain.incomplete
+        schema=output.text, transcript="\n".join(_render_lines(lines)), answer=answer, incomplete=chain.incomplete
     )
     return (Message(role="user", content=_prompt_text(prompt, context)),)
 
@@ -248,7 +248,7 @@ def _mark_of(count: int) -> str:
     return f"[… {count} chars elided]"
 
 
-def _rendered(lines: list[_Line]) -> list[str]:
+def _render_lines(lines: list[_Line]) -> list[str]:
     texts: list[str] = []
     for elided, group in groupby(lines, key=attrgetter("elided")):
         some = list(group)
@@ -263,7 +263,7 @@ def _mark(gone: list[_Line]) -> str:
 
 
 def _size(lines: list[_Line]) -> int:
-    texts = _rendered(lines)
+    texts = _render_lines(lines)
     return sum(map(len, texts)) + max(len(texts) - 1, 0)
 
 

@@ -166,7 +166,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         ChainError: The model failed; `.chain` holds the chain so far.
         CancelledError: The caller was cancelled; the model and the tools are cancelled too.
     """
-    options = ChainOptions.of(locals())
+    options = ChainOptions.from_arguments(locals())
     waiting = after.asked if after is not None else ()
     if answer is not None:
         calls = [
@@ -370,7 +370,7 @@ class _Loop:
 
     async def _open(self) -> tuple[Chain | None, list[Message]]:
         """Take up the reply that was given before the loop; return the finished chain, or the messages that follow."""
-        read = self._read(self.opening) if self.opening else None
+        read = self._parse_reply(self.opening) if self.opening else None
         if read is None or read.kind == "unreadable":
             return None, []
         if not read.calls:
@@ -414,7 +414,7 @@ class _Loop:
         if self.ending.wire and not reply.tool_calls and self.ending.is_final(text):
             return await self._finish(text.strip(), final=text.strip()), []
         is_native = bool((reply.tool_calls or reply.unread) and self.names)
-        read = self._read_native(reply) if is_native else self._read(text)
+        read = self._read_native(reply) if is_native else self._parse_reply(text)
         if read.kind == "unreadable":
             return await self._report_unreadable(text, read, number)
         if not read.calls:
@@ -492,7 +492,7 @@ class _Loop:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
         return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
 
-    def _read(self, text: str) -> ToolReply:
+    def _parse_reply(self, text: str) -> ToolReply:
         """Read a reply in the text form.
 
         JSON that is no call counts as the answer, with two exceptions: the schema has its own way to answer in JSON, or

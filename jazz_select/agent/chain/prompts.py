@@ -329,6 +329,6 @@ class ChainOptions:
     max_retries: Count = 2
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
         """Return the options among a function's arguments."""
         return cls(**{each.name: arguments[each.name] for each in fields_of(cls) if each.name in arguments})

@@ -26,8 +26,8 @@ from jazz_select.agent.chain.transcript import (
     Finished,
     OnEvent,
     OutputText,
-    summed,
     tell,
+    usage_of_records,
 )
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
@@ -78,7 +78,7 @@ class Answer:
     @property
     def usage(self) -> Usage | None:
         """The total token usage; None if no call reported it."""
-        return summed(self.records)
+        return usage_of_records(self.records)
 
 
 async def respond(  # noqa: PLR0913 - options with a name
@@ -144,7 +144,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         ChainError: The model failed in the chain, or the chain was cut short and `on_limit` is "raise".
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
-    options = ChainOptions.of(locals())
+    options = ChainOptions.from_arguments(locals())
     check_context(context)
     connected = tools_of(tools)
     if schema is not None and not connected:

@@ -169,7 +169,7 @@ class Chain:
     @property
     def usage(self) -> Usage | None:
         """The total token usage; None if no call reported it."""
-        return summed(self.records)
+        return usage_of_records(self.records)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -185,7 +185,7 @@ class Chain:
         return value_of(cls, data)
 
 
-def summed(records: tuple[CallRecord, ...]) -> Usage | None:
+def usage_of_records(records: tuple[CallRecord, ...]) -> Usage | None:
     """Return the total token usage; None if no call reported it."""
     return reduce(total_usage, (record.usage for record in records), None)
 

@@ -60,7 +60,7 @@ def after_run(
         return state
     progress = _progress_after(top, run, approval)
     agenda = replace(state.agenda, failed=tuple(each for each in state.agenda.failed if each.key != top.key))
-    kept = gate.kept(progress, run, approval) if run.status in UNDONE else ()
+    kept = gate.flow_to_keep(progress, run, approval) if run.status in UNDONE else ()
     has_ended = run.status == "done" or run.status in UNDONE
     if run.status == "failed" and outcome.is_cut and not any(each.uncertain_tools for each in kept):
         agenda = agenda.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))

@@ -22,7 +22,7 @@ async def ask_together(state: TurnState, one: OneFlow, approval: TurnApproval) -
         if is_other or queued.choices or queued.wrong:
             continue
         alone = replace(state, agenda=state.agenda.with_on_top(queued), pending=None, runs=())
-        with approval.apart():
+        with approval.separate_question():
             tried, outcome = await one.run(alone, approval)
         state = replace(state, calls=tried.calls, notes=tried.notes)
         reached = next((each for each in tried.agenda.flows if each.key == queued.key), None)

@@ -58,7 +58,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
         if decision.error:  # recall would guess, and the branch would be kept
             raise ModelError(decision.model or "of the branches", decision.error, retryable=True)
-        if (sure := _decided(decision)) is not None:
+        if (sure := _sure_branch(decision)) is not None:
             return places.get(sure, otherwise)
         reason, named = _chosen_anyway(decision)
         if reason is Reason.LLM:
@@ -70,13 +70,13 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
         asked.message, None, episodes, context=asked.context, only=list(places), situation=within
     )
     decision = found.decision
-    if (sure := _decided(decision)) is not None:
+    if (sure := _sure_branch(decision)) is not None:
         return places.get(sure, otherwise)
     likely = decision.confidence is not None and decision.confidence >= _SURE and decision.candidates
     return places.get(decision.candidates[0].flow_id, otherwise) if likely else otherwise
 
 
-def _decided(decision: Decision) -> str | None:
+def _sure_branch(decision: Decision) -> str | None:
     """Return the id of the branch that a decision model is sure of, "" for none of them, or None if it is unsure."""
     said = next((each for each in decision.stages if each.name == "decider" and each.calls), None)
     if said is None or decision.reason not in {Reason.DECIDER, Reason.NONE} or (said.confidence or 0.0) < _SURE:

@@ -40,7 +40,7 @@ def with_results(state: TurnState, top: OpenFlow, caller: BaseFlow, titles: Titl
     # Results of called flows override what the user says, such as the identity from a login.
     update: dict[str, Any] = {"answers": {**top.answers, **found}}
     if any(name in top.answers and top.answers[name] != value for name, value in found.items()):
-        update |= {} if top.is_final or titles.effects(top.ran) else {"parts": {}, "pending": None}
+        update |= {} if top.is_final or titles.effects(top.past_calls) else {"parts": {}, "pending": None}
     return top.model_copy(update=update) if found else top
 
 

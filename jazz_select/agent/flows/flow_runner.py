@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.conversation import ONE_OF, Part, PastCall, asked_now, kept_result, part_paths
 from jazz_select.agent.flows.input_options import OptionLister
-from jazz_select.agent.known_flows import whole
+from jazz_select.agent.known_flows import walk_flow
 from jazz_select.agent.option_names import option_named
 from jazz_select.agent.turn import FlowRun
 from jazz_select.errors import (
@@ -152,7 +152,7 @@ def _short_value(value: Any) -> Any:
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
-def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
+def merge_runs(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     """Merge the runs of its parts into a composite's run, with the most severe status among them."""
     if not parts:
         return begun
@@ -260,8 +260,8 @@ class FlowRunner:
         The tools of a manual part are not the model's to call.
         """
         begun = any(each.startswith(f"{path}/") for each in self.before)
-        manual = any(part.manual for part in whole(flow) if part is not flow)
-        own = flow.composite and bool(flow.steps) and not any(map(chain_of, whole(flow))) and not manual
+        manual = any(part.manual for part in walk_flow(flow) if part is not flow)
+        own = flow.composite and bool(flow.steps) and not any(map(chain_of, walk_flow(flow))) and not manual
         return self.go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
@@ -313,7 +313,7 @@ class FlowRunner:
         if ran.status == "ok":
             return run if size == len(chain) else await self._chained(flow, run, left[size:])
         good = [*begun.records, *good]
-        return self._stopped(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
+        return self._stopped_run(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
 
     def _destroys(self, record: StepRecord) -> bool:
         return record.status != "refused" and self.executor.tools[record.tool].destructive
@@ -324,7 +324,7 @@ class FlowRunner:
         """Run steps on the facts of a run, and say what a call returned that others follow."""
         name_call, ids = self.call_id(begun.path), list[str]()
 
-        def named(tool: str, arguments: Mapping[str, Any]) -> str:
+        def name_and_record(tool: str, arguments: Mapping[str, Any]) -> str:
             ids.append(name_call(tool, arguments))
             return ids[-1]
 
@@ -336,7 +336,7 @@ class FlowRunner:
             fixed=(),
             lost=begun.lost,
             approve=self.approve(begun.path, later),
-            call_id=named,
+            call_id=name_and_record,
             deciding=self._decides(flow),
         )
         if later and ids and ran.status == "ok":
@@ -373,7 +373,7 @@ class FlowRunner:
                 later.append(CallToCome(bound, arguments, tuple(missing), sources))
         return 1, later
 
-    def _stopped(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, is_open: bool) -> FlowRun:
+    def _stopped_run(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, is_open: bool) -> FlowRun:
         """Return the run of a chain that stopped early, with the status that its last step implies."""
         if isinstance(last.cause, CannotDo):
             return refused_run(run, last.cause, f"{last.tool}: {last.error}")
@@ -384,12 +384,12 @@ class FlowRunner:
             if wrong:
                 return self._asked_again(run, wrong, last.error, good)
         if last.missing:
-            return self._lacking(run, last, good)
+            return self._wait_for_inputs(run, last, good)
         if last.fault == "asked":
             return replace(run, status="waiting", records=good, tool=last.tool, problem=last.error)
         return replace(run, status="open" if is_open else "failed", problem=last.error or _OPEN)
 
-    def _lacking(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...]) -> FlowRun:
+    def _wait_for_inputs(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...]) -> FlowRun:
         if unfound := self._unfound(run, last.missing):
             return replace(run, status="failed", unfound=unfound, problem=last.error)
         waits = replace(run, status="waiting", records=good, tool=last.tool)
@@ -478,11 +478,11 @@ class FlowRunner:
                 return begun
             wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
             why = "; ".join((*begun.wrong.values(), *filter(None, (wanting,))))
-            return await self._asked(flow, replace(begun, status="waiting", asks=names, problem=why), chain)
+            return await self._with_choices(flow, replace(begun, status="waiting", asks=names, problem=why), chain)
         except CannotDo as refusal:
             return refused_run(begun, refusal, f"the choices of an input: cannot be done: {refusal.message}")
         except WrongValue as error:
-            wrong = {name: why for name, why in error.reasons.items() if name in self._given(flow, begun)}
+            wrong = {name: why for name, why in error.reasons.items() if name in self._user_inputs(flow, begun)}
             if not wrong:
                 return refused_run(begun, CannotDo(error.message), f"the choices of an input: {error.message}")
             return self._asked_again(begun, wrong, error.message, begun.records)
@@ -494,7 +494,7 @@ class FlowRunner:
             inputs=flow.inputs, facts=begun.facts, tools=(*steps_named(flow), *self.called), to_come=to_come
         )
 
-    def _given(self, flow: BaseFlow, begun: FlowRun) -> list[str]:
+    def _user_inputs(self, flow: BaseFlow, begun: FlowRun) -> list[str]:
         """Return the inputs whose values are the user's: neither the caller nor a tool gave them."""
         alike = {folded_name(each) for each in (*self.fixed, *begun.own)}
         return [each.name for each in flow.inputs if each.name in begun.facts and folded_name(each.name) not in alike]
@@ -506,12 +506,12 @@ class FlowRunner:
             CannotDo: A tool that lists them refuses.
             WrongValue: It refuses what it is called with.
         """
-        given = self._given(flow, begun)
+        given = self._user_inputs(flow, begun)
         for declared in (each for each in flow.inputs if each.by_tool is not None and each.name in given):
             state = self._state_of(flow, begun, chain)
             if not state.is_ready(declared):
                 continue
-            options = await self.options.listed(declared, state)
+            options = await self.options.list_options(declared, state)
             if options is None:
                 continue
             said = begun.facts[declared.name]
@@ -525,7 +525,7 @@ class FlowRunner:
             begun = replace(begun, facts=facts, wrong={**begun.wrong, declared.name: why})
         return begun
 
-    async def _asked(self, flow: BaseFlow, waits: FlowRun, chain: Sequence[Step]) -> FlowRun:
+    async def _with_choices(self, flow: BaseFlow, waits: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Add the choices and proposals of the inputs that are asked for now.
 
         Raises:
@@ -539,7 +539,7 @@ class FlowRunner:
         for name in asked_now(flow, waits.asks, waits.wrong):
             if name not in declared:
                 continue
-            listed = await self.options.listed(declared[name], state)
+            listed = await self.options.list_options(declared[name], state)
             if listed is not None:
                 options[name] = listed
             if listed is not None and not listed.entries:
@@ -570,7 +570,7 @@ class FlowRunner:
         tool = self.executor.tools.get(choices.tool) if choices is not None else None
         taken = {*fields(tool.input_schema)} if tool is not None else set[str]()
         taken |= {*choices.arguments.values()} if choices is not None else set[str]()
-        narrowing = [name for name in self._given(flow, waits) if name in taken]
+        narrowing = [name for name in self._user_inputs(flow, waits) if name in taken]
         if narrowing:
             raise WrongValue(narrowing[-1], text)
         raise CannotDo(text)
@@ -621,14 +621,14 @@ class FlowRunner:
             if place is None:
                 return replace(begun, status="open", problem="no branch fits")
             run = await self.run(parts[place], begun.facts, paths[place], lost=begun.lost)
-            return joined(replace(begun, branch=paths[place]), (run,))
+            return merge_runs(replace(begun, branch=paths[place]), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self.run(part, begun.facts, path, lost=begun.lost))
                     for part, path in zip(parts, paths, strict=True)
                 ]
-            return joined(begun, tuple(task.result() for task in tasks))
+            return merge_runs(begun, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
         facts, lost = begun.facts, begun.lost
         for part, path in zip(parts, paths, strict=True):
@@ -636,7 +636,7 @@ class FlowRunner:
             facts, lost = runs[-1].facts, runs[-1].lost
             if runs[-1].status != "done":
                 break
-        return joined(begun, tuple(runs))
+        return merge_runs(begun, tuple(runs))
 
 
 def _tools_at(step: Step) -> tuple[str, ...]:

@@ -45,13 +45,13 @@ class FreeAnswer:
         top = state.agenda.top if state.way.about else None
         flow, within = (self.flows.find(top.name), top.name) if top is not None else (None, "")
         reply = await self.loops.bound_to(state.request.context).talk(
-            ConversationView.of(state, self.titles.flow),
+            ConversationView.from_turn(state, self.titles.flow),
             within,
             flow,
             FlowRun(flow=within, path=""),
             approval,
             only_about=flow is not None,
-            near=() if flow is not None else tuple(self._near(state)),
+            near=() if flow is not None else tuple(self._relevant_tools(state)),
             opening=state.opening_of(within),
         )
         state = replace(
@@ -81,12 +81,12 @@ class FreeAnswer:
             return replace(state, text=answer)
         alone = replace(state, request=replace(state.request, message=state.rest))
         reply = await self.loops.bound_to(state.request.context).talk(
-            ConversationView.of(alone, self.titles.flow, agreed=True),
+            ConversationView.from_turn(alone, self.titles.flow, agreed=True),
             "",
             None,
             FlowRun(flow="", path=""),
             approval,
-            near=tuple(self._near(state)),
+            near=tuple(self._relevant_tools(state)),
         )
         notes = with_dropped(state.notes, [reply.chain])
         calls = (*state.calls, *reply.ran)
@@ -100,11 +100,16 @@ class FreeAnswer:
         answer = state.selection.decision.answer if state.selection is not None else ""
         if not answer:
             return ""
-        view = ConversationView.of(state, self.titles.flow)
-        told = (view.render_facts(), view.request.message, view.render_calls(), *(each.content for each in view.said))
+        view = ConversationView.from_turn(state, self.titles.flow)
+        told = (
+            view.render_facts(),
+            view.request.message,
+            view.render_calls(),
+            *(each.content for each in view.earlier_messages),
+        )
         return answer if names_only_what_was_told(answer, told) else ""
 
-    def _near(self, state: TurnState) -> Iterator[str]:
+    def _relevant_tools(self, state: TurnState) -> Iterator[str]:
         """Yield the tools that may be relevant to a message: of earlier calls and of recalled flows."""
         yield from (call.tool for call in reversed(state.request.conversation.calls))
         selection = state.selection

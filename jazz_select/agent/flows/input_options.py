@@ -43,7 +43,7 @@ class OptionLister:
     known: dict[str, InputOptions] = field(default_factory=dict[str, InputOptions])
     notes: list[str] = field(default_factory=list[str])
 
-    async def listed(self, declared: Input, state: InputState) -> InputOptions | None:
+    async def list_options(self, declared: Input, state: InputState) -> InputOptions | None:
         """Return the choices of an input as things stand; None, with a note, if they cannot be listed.
 
         Raises:
@@ -55,7 +55,7 @@ class OptionLister:
             return None
         tool = self.tools.get(choices.tool)
         if tool is None:
-            return self._without(declared, f"there is no tool {choices.tool}")
+            return self._note_unlisted(declared, f"there is no tool {choices.tool}")
         bound = bind_context(tool, self.context)
         renamed = {argument: state.value(name) for argument, name in choices.arguments.items()}
         facts = {**state.facts, **{name: value for name, value in renamed.items() if value is not None}}
@@ -65,7 +65,7 @@ class OptionLister:
                 facts[name], _ = in_type_of(facts[name], name, part, schema)
         arguments, missing = arguments_of(bound, facts)
         if missing:
-            return self._without(declared, f"{tool.name} needs {', '.join(missing)}")
+            return self._note_unlisted(declared, f"{tool.name} needs {', '.join(missing)}")
         call = fingerprint(tool.name, filled_arguments(bound, arguments).arguments)
         before = self.known.get(declared.name)
         if before is not None and before.call == call and before.is_whole:
@@ -73,19 +73,21 @@ class OptionLister:
         called = await call_tool(bound, arguments, door="executor", timeout_s=_TIMEOUT_S, approve=self.approve)
         if called.error is not None and isinstance(called.error.cause, CannotDo | WrongValue):
             raise called.error.cause
-        found, why = (None, called.error.message) if called.error is not None else _read(called.output, choices, call)
+        found, why = (
+            (None, called.error.message) if called.error is not None else _read_options(called.output, choices, call)
+        )
         if found is None:
-            return self._without(declared, why)
+            return self._note_unlisted(declared, why)
         self.known[declared.name] = found
         return found
 
-    def _without(self, declared: Input, why: str) -> None:
+    def _note_unlisted(self, declared: Input, why: str) -> None:
         note = f"the choices of {declared.name} could not be listed, so any value is taken: {why}"
         if note not in self.notes:
             self.notes.append(note)
 
 
-def _read(output: object, choices: ToolChoices, call: str) -> tuple[InputOptions | None, str]:
+def _read_options(output: object, choices: ToolChoices, call: str) -> tuple[InputOptions | None, str]:
     """Return the choices in a tool's output; or None, and why there are none."""
     entries = entries_of(output)
     if entries is None:

@@ -15,7 +15,7 @@ from jazz_select.agent.flows.flow_runner import FlowRunner, refused_run
 from jazz_select.agent.flows.input_options import OptionLister
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import DestructionGate, TurnApproval
-from jazz_select.agent.known_flows import KnownFlows, whole
+from jazz_select.agent.known_flows import KnownFlows, walk_flow
 from jazz_select.agent.titles import Titles
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import reading_first
@@ -158,9 +158,11 @@ class OneFlow:
             choose=choose,
             go_on=go_on if self.loops is not None else None,
             fixed=context,
-            approve=lambda path, later: approval.at(top.name, path, uncertain_tools=top.uncertain_tools, later=later),
+            approve=lambda path, later: approval.verdict_at(
+                top.name, path, uncertain_tools=top.uncertain_tools, later=later
+            ),
             call_id=lambda path: approval.names_at(top.name, path, "executor", top.calls_of_unknown_outcome),
-            returned=approval.returned,
+            returned=approval.record_result,
             made=made.append,
             deciding=partial(self._decides, self.decision, state, approval, made) if self.decision else None,
             every=top.every,
@@ -185,7 +187,7 @@ class OneFlow:
         closed = await Availability.closed_among([flow], known)
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
-        _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
+        _ = [chain_of(part) for part in walk_flow(flow)]  # an invalid one raises before anything runs
         if top.refusal:
             return refused_run(begun, CannotDo(top.refusal), f"a check of {top.name}: cannot be done: {top.refusal}")
         is_new = top.status == "queued" and not flow.manual
@@ -235,7 +237,7 @@ class OneFlow:
         return cast("DecisionCallback", SimpleNamespace(decide=decide))
 
     def _view(self, state: TurnState, approval: TurnApproval, made: Sequence[PastCall]) -> ConversationView:
-        return ConversationView.of(state, self.titles.flow, tuple(made), agreed=approval.granted is not None)
+        return ConversationView.from_turn(state, self.titles.flow, tuple(made), agreed=approval.granted is not None)
 
 
 def _named_things(state: TurnState, top: OpenFlow, flow: BaseFlow, flows: KnownFlows) -> list[str]:

@@ -177,7 +177,7 @@ class OpenFlowQuestion:
 
     def messages(self, native: bool = False) -> list[Message]:  # noqa: FBT001, FBT002 - as a chain asks for them
         """Return the prompt; `native` if tools are called in the provider's own format."""
-        return self._afresh(native=native) if self.shown is None else self._grown(self.shown, native=native)
+        return self._afresh(native=native) if self.shown is None else self._growing_messages(self.shown, native=native)
 
     def _afresh(self, *, native: bool) -> list[Message]:
         calls, (earlier, left_out) = self.view.render_calls(), self.view.recent()
@@ -193,19 +193,19 @@ class OpenFlowQuestion:
             case,
             "" if self.flow else self._can_do,
             *self._waiting,
-            self._known,
-            self._others,
+            self._facts_text,
+            self._other_flows_text,
             f"{_CALLS}\n{calls}" if calls else "",
-            self._gone,
+            self._lost_outputs_text,
             f"[… {left_out} earlier messages of this conversation are left out …]" if left_out else "",
         )
         return [
-            Message(role="system", content=_joined(parts)),
+            Message(role="system", content=_join_paragraphs(parts)),
             *(replace(each, content=_as_said(each.content)) for each in earlier),
             Message(role="user", content=_as_said(self.view.request.message) or "(nothing)"),
         ]
 
-    def _grown(self, shown: Sequence[FirstText], *, native: bool) -> list[Message]:
+    def _growing_messages(self, shown: Sequence[FirstText], *, native: bool) -> list[Message]:
         rules = (
             self.system,
             _IN_TURN,
@@ -213,7 +213,7 @@ class OpenFlowQuestion:
             f"ASKED ABOUT A PROCEDURE. {_ABOUT.format(which=_NAMED)}",
             f"WITHOUT A PROCEDURE. {_NO_PROCEDURE.format(where='that is told')}",
             NATIVE_INSTRUCTIONS if native else INSTRUCTIONS,
-            self._known,
+            self._facts_text,
             self._can_do,
             f"TOOLS SHOWN:\n{tool_lines(self.always)}" if self.always and not native else "",
         )
@@ -225,13 +225,13 @@ class OpenFlowQuestion:
             f"{case}: {name_shown(self.flow)}{called}." if self.flow else f"WITHOUT A PROCEDURE. {_NONE_FITS}",
             f"Tools that may be called now: {', '.join(map(name_shown, usable)) or 'none'}.",
             *self._waiting,
-            self._others,
+            self._other_flows_text,
             f"{_CALLS_THEN}\n{calls}" if calls else "",
-            self._gone,
+            self._lost_outputs_text,
         )
         texts = [each for each in shown if not (native and each.what == "tool")]
-        conversation = _in_turn(self.view, texts, f"{_NOW}\n{_joined(now)}")
-        return [Message(role="system", content=_joined(rules)), *conversation]
+        conversation = _in_turn(self.view, texts, f"{_NOW}\n{_join_paragraphs(now)}")
+        return [Message(role="system", content=_join_paragraphs(rules)), *conversation]
 
     @property
     def _title(self) -> str:
@@ -251,7 +251,7 @@ class OpenFlowQuestion:
         )
 
     @property
-    def _known(self) -> str:
+    def _facts_text(self) -> str:
         facts = self.view.render_facts()
         return f"{_FACTS}\n{facts}" if facts else ""
 
@@ -260,12 +260,12 @@ class OpenFlowQuestion:
         return f"{_OFFERS}{'; '.join(map(json_line, self.offers))}." if self.offers else ""
 
     @property
-    def _others(self) -> str:
+    def _other_flows_text(self) -> str:
         others = self.view.render_flows(but=self.within)
         return f"{_OTHERS}\n{others}" if others else ""
 
     @property
-    def _gone(self) -> str:
+    def _lost_outputs_text(self) -> str:
         gone = ", ".join(map(name_shown, self.lost))
         return f"Returned before and no longer known: {gone}." if gone else ""
 
@@ -274,7 +274,7 @@ def _followed(which: str, called: str, *, native: bool) -> str:
     return _PROCEDURE.format(which=which, title=called, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _join_paragraphs(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
@@ -364,7 +364,7 @@ class OpenFlowReply:
         """The text for the user: the answer, or the model's text beside a call that needs approval."""
         if self.report is not None:
             return self.report
-        return _beside(self.chain) if self.asked else self.chain.text
+        return _text_before_approval(self.chain) if self.asked else self.chain.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,7 +434,7 @@ class OpenFlows:
             reports.tools(hands_back=hears_first or goes_on) if following else [],
         )
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
-        approve = approval.at(place, run.path, run.ran)
+        approve = approval.verdict_at(place, run.path, run.ran)
 
         @self_bounded
         async def approve_unless_ending(call: ToolCall) -> Verdict:
@@ -461,7 +461,7 @@ class OpenFlows:
                 claims=approval.claims,
                 call_id=approval.names_at(place, run.path, "chain"),
                 announce=approval.announcing(place, run.path),
-                returned=approval.returned,
+                returned=approval.record_result,
                 in_pieces=True,
                 ends_with=_ENDS_WITH if hears_first else _ENDS_OWN,
                 tools_described=view.ledger is not None,
@@ -469,7 +469,9 @@ class OpenFlows:
             )
         except ChainError as error:
             chain = error.chain
-            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain), found=self._found(chain))
+            return OpenFlowReply(
+                chain=chain, error=error, ran=self._past_calls(chain), found=self._returned_fields(chain)
+            )
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
@@ -477,16 +479,16 @@ class OpenFlows:
             approval.close_with(reports.closings[-1], chain.asked)
         if closing and chain.answer and not chain.records:
             reports.ends.append("")  # what was approved is made, and the model said before that this ends the flow
-        report = self._report(_beside(chain) if asked else chain.text, chain)
+        report = self._report(_text_before_approval(chain) if asked else chain.text, chain)
         if report is not None and not report.endswith(chain.text):
             await tell(listener(), FormatRestarted(problem="the text does not tell what was not done"))
         return OpenFlowReply(
             chain=chain,
             report=report,
-            found=self._found(chain),
+            found=self._returned_fields(chain),
             finished=reports.ends[-1:] == [""] and not asked,
             blocked=reports.ends[-1] if reports.ends and not asked else "",
-            ran=self._ran(chain),
+            ran=self._past_calls(chain),
             asked=asked,
             look_ups=tuple(each.name for each in tools if flow is None and each.reads),
             wishes=tuple(dict.fromkeys(reports.wishes)),
@@ -522,7 +524,7 @@ class OpenFlows:
         A text in which nothing denies anything may say done of what was not. What was made and what was not is told in
         its place, and of the text only its questions are kept. A text that denies something is kept whole.
         """
-        refused = self._effects(chain, _refused(chain))
+        refused = self._effects(chain, _refused_calls(chain))
         if not refused:
             return None
         undone = say("not_made", calls="; ".join(refused))
@@ -553,7 +555,7 @@ class OpenFlows:
         With append-only prompts, all tools shown so far are offered; those that may not be called now are refused.
         """
         ledger = draft.view.ledger
-        shown, procedures = await self._shown(ledger, flow, tools)
+        shown, procedures = await self._record_shown(ledger, flow, tools)
         offered = [*tools, *ends]
         usable = [each.name for each in offered]
         always = _Reports().tools(hands_back=True)
@@ -573,7 +575,7 @@ class OpenFlows:
         )
         return question, offered
 
-    async def _shown(
+    async def _record_shown(
         self, ledger: PromptHistoryRecorder | None, flow: BaseFlow | None, tools: Sequence[Tool]
     ) -> tuple[tuple[FirstShown, ...], Mapping[str, str]]:
         """Add the flow and tools to what the ledger has shown, and return that with the procedures by flow."""
@@ -624,7 +626,7 @@ class OpenFlows:
 
         return replace(self.options, before_call=check)
 
-    def _found(self, chain: Chain) -> dict[str, Any]:
+    def _returned_fields(self, chain: Chain) -> dict[str, Any]:
         """Return the fields of what tools returned; of an output that declares its fields, only those."""
         found: dict[str, Any] = {}
         for each in chain.entries:
@@ -636,7 +638,7 @@ class OpenFlows:
             }
         return found
 
-    def _ran(self, chain: Chain) -> tuple[PastCall, ...]:
+    def _past_calls(self, chain: Chain) -> tuple[PastCall, ...]:
         arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
         return tuple(
             self._stored_call(each, arguments.get((each.round, each.id), {}))
@@ -678,7 +680,7 @@ _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 """Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
 
 
-def _refused(chain: Chain) -> list[ToolResult]:
+def _refused_calls(chain: Chain) -> list[ToolResult]:
     """Return the refused calls that were not made later in the chain after all.
 
     A denied call is made by a call with the same arguments, one that was refused for its place by any of its tool.
@@ -702,7 +704,7 @@ def _without_calls(answer: str) -> str:
     return read.text if read.kind in {"calls", "mixed"} else answer
 
 
-def _beside(chain: Chain) -> str:
+def _text_before_approval(chain: Chain) -> str:
     """Return the model's text right before the calls that need approval."""
     rest = list(chain.entries)
     while rest and not isinstance(rest[-1], AssistantText):

@@ -7,7 +7,7 @@ from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.one_flow import OneFlow
 from jazz_select.agent.gate import AgentApproval, TurnApproval
-from jazz_select.agent.known_flows import whole
+from jazz_select.agent.known_flows import walk_flow
 from jazz_select.agent.turn import TurnState
 from jazz_select.agent.turn_events import tell_turn
 from jazz_select.errors import FlowError
@@ -33,7 +33,7 @@ async def run_ready(
         parked = state.agenda.with_top(top.model_copy(update={"pending": paused.pending}))
         alone = replace(state, agenda=parked.with_on_top(queued), status="done", pending=None, runs=state.runs[:-1])
         await tell_turn(FlowChosen(flow=queued.name))
-        with approval.apart():
+        with approval.separate_question():
             done, outcome = await one.run(alone, approval)
         has_failed = outcome.run.status == "failed" or any(each.error for each in outcome.replies)
         if has_failed and not outcome.made:
@@ -66,7 +66,7 @@ def _tools_alone(flow: BaseFlow, queued: OpenFlow, one: OneFlow, *, is_told: boo
     is_free = one.loops is not None and not flow.composite and not is_told
     if is_free and (queued.every or not chain_of(flow)):
         return one.flows.tools_of(flow)
-    if queued.every or not all(one.flows.is_chained(part) for part in whole(flow)):
+    if queued.every or not all(one.flows.is_chained(part) for part in walk_flow(flow)):
         return ()
     try:
         return one.flows.chained(flow)

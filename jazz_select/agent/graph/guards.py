@@ -152,10 +152,10 @@ def guard(*tags: Any) -> Any:
     if wrong:
         raise ConfigError(f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}")
 
-    def made(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
+    def make_guard(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
         return Guard(function_name(check), check, tags)
 
-    return made
+    return make_guard
 
 
 def check_guards(guards: object, error: type[ConfigError | RouterError]) -> None:
@@ -183,7 +183,7 @@ def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
     return Guard(f"iteration_cap({limit})", check, (tag,))
 
 
-def through(
+def run_guards(
     guards: Sequence[Guard[GuardInputT]], state: GuardInputT, reached: list[tuple[str, Mapping[str, Any]]] | None = None
 ) -> Route:
     """Run the guards in order; return the first tag that is not `continue`, with all updates so far.
@@ -222,7 +222,7 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
     """Run `through` in a thread, as guards may block; a guard that exceeds the turn's time has failed."""
     reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
     try:
-        work = partial(through, guards, state, reached)
+        work = partial(run_guards, guards, state, reached)
         return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards", of=guards))
     except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
         name, touched = reached[-1]

@@ -150,7 +150,7 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
     if written.problem:
         raise PlanError(written.problem)
     return ActionDecision(
-        action=_named(written.tool, actions),
+        action=_match_action(written.tool, actions),
         arguments=_arguments(written.arguments),
         reason=_reason(written.reason),
     )
@@ -172,7 +172,7 @@ def _decision(value: object) -> Mapping[str, Any] | None:
     return fields if "action" in folded_fields(fields) or is_call(fields) else None
 
 
-def _named(action: str, actions: Collection[str]) -> str:
+def _match_action(action: str, actions: Collection[str]) -> str:
     """Match an action's name regardless of case and separators."""
     if action in actions:
         return action

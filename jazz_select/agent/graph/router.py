@@ -20,7 +20,7 @@ from jazz_select.agent.graph.guards import (
     TurnState,
     check_guards,
     function_name,
-    through,
+    run_guards,
     updated,
 )
 from jazz_select.agent.graph.snapshot import Snapshot
@@ -83,7 +83,7 @@ class Run(Generic[StateT]):
         return Snapshot.of(self.node, self.state, self.trace)
 
 
-def decided(decision: ActionDecision, known: Collection[str]) -> Route:
+def route_of_decision(decision: ActionDecision, known: Collection[str]) -> Route:
     """Return the route of a decision; an unknown action ends the turn."""
     if decision.action not in known:
         reason = f"there is no action {decision.action!r:.80}"
@@ -116,17 +116,17 @@ def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: Acti
 def exit_of_action(name: str, given: object, ways: Mapping[str, str]) -> Route:
     """Return an action's exit; with a single edge, the action need not name its tag."""
     if given is not None and not isinstance(given, Route | Mapping):
-        return ended(f"{name} answered with {type(given).__name__}, not with fields of the state")
+        return failed_route(f"{name} answered with {type(given).__name__}, not with fields of the state")
     route = given if isinstance(given, Route) else Route("", cast("Updates | None", given) or {})
     if route.tag in ways:
         return route
     own = [tag for tag in ways if tag != FAILED]
     if len(own) == 1 and route.tag in {"", CONTINUE}:
         return Route(own[0], route.updates, route.decision)
-    return ended(f"{name} answered {route.tag!r}, for which there is no edge")
+    return failed_route(f"{name} answered {route.tag!r}, for which there is no edge")
 
 
-def ended(reason: str, tag: str = FAILED) -> Route:
+def failed_route(reason: str, tag: str = FAILED) -> Route:
     """Return a route that ends the turn after a failure."""
     return Route(tag, {}, ActionDecision(action=FINISH, reason=reason))
 
@@ -282,7 +282,7 @@ class Router(Generic[StateT]):
         if entered.iterations > self._max_iterations:
             reason = f"more than {self._max_iterations} rounds"
             return Route(TOO_MANY, counted, ActionDecision(action=FINISH, reason=reason))
-        found = through(self._guards, entered)
+        found = run_guards(self._guards, entered)
         return Route(found.tag, {**found.updates, **counted}, found.decision)
 
     async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
@@ -337,7 +337,7 @@ class Router(Generic[StateT]):
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error
-        if in_round and through(self._guards, state).tag != CONTINUE:
+        if in_round and run_guards(self._guards, state).tag != CONTINUE:
             node = PRE_CHECK
         return await self._walk(Run(node=node, state=state, trace=snapshot.trace), most_nodes)
 
@@ -384,7 +384,7 @@ class Router(Generic[StateT]):
             except (LookupError, TypeError, ValueError) as error:
                 ways = self._topology.edges.get(node, {})
                 tag = next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
-                route = ended(f"{node} answered what is no state: {describe_error(error)}", tag)
+                route = failed_route(f"{node} answered what is no state: {describe_error(error)}", tag)
                 # Not validated: an action may have mutated the state it was given.
                 state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             record = NodeRecord(
@@ -403,10 +403,10 @@ class Router(Generic[StateT]):
         if node == PRE_CHECK:
             return self.pre_check(state)
         if node == DECIDE:
-            return decided(await self._decide(state), self._planned)
+            return route_of_decision(await self._decide(state), self._planned)
         if node in self._validators:
             decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
-            return decided(rewritten(self._validators[node], node, state, decision), self._planned)
+            return route_of_decision(rewritten(self._validators[node], node, state, decision), self._planned)
         if node == FINISH:
             return await self._run_action(node, self._finish, state)
         return await self._run_action(node, self._actions[node].run, state)
@@ -434,7 +434,7 @@ class Router(Generic[StateT]):
             if inspect.isawaitable(given):
                 given = await given
         except Exception as error:  # noqa: BLE001 - any error of an action
-            return ended(f"{node} failed: {describe_error(error)}")
+            return failed_route(f"{node} failed: {describe_error(error)}")
         return exit_of_action(node, given, self._topology.edges.get(node) or {"": ""})
 
 

@@ -171,7 +171,7 @@ class MessageReader:
         heard = self._consent(state, top)
         if heard.answer == "no" and not heard.rest and not self.selections.able.answers:
             return Reading(called_off=(top.key,))
-        asked = ConversationView.of(state, self.selections.titles.flow).asked
+        asked = ConversationView.from_turn(state, self.selections.titles.flow).last_answer
         # The model that continues the flow asked this question, so it receives the answer.
         is_answer = is_value(state.request.message, reading_context(state.request))
         answers = is_answer or (heard.answer != "neither" and "?" in asked)

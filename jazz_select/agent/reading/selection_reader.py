@@ -281,8 +281,8 @@ class SelectionReader:
         # Of several choices, each was said by the user.
         several = [values for each in state.agenda.flows for values in each.choices.values()]
         offered = [values[0] for values in several if len(values) == 1]
-        view = ConversationView.of(state, self.titles.flow)
-        heard = (*view.heard, *agreed_offer(view.asked, state.request.message))
+        view = ConversationView.from_turn(state, self.titles.flow)
+        heard = (*view.user_messages, *agreed_offer(view.last_answer, state.request.message))
         said: list[Grounded] = []
         context = reading_context(state.request)
         for values in objects:
@@ -305,7 +305,7 @@ class SelectionReader:
         reading, own = await self._objects_for(state, reading, waiting)
         if sum(each.name == waiting.name for each in state.agenda.flows) > 1 or len(own) > 1:
             reading = _with_objects_named(reading, waiting, own)
-        asked = ConversationView.of(state, self.titles.flow).asked
+        asked = ConversationView.from_turn(state, self.titles.flow).last_answer
         wanted = self.flows.asked_inputs(waiting)
         flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
         reading = replace(reading, notes=(*reading.notes, *notes))
@@ -410,7 +410,7 @@ class SelectionReader:
     def _situation(self, state: TurnState, message: str) -> ConversationContext | None:
         if self.model is None and not self.able.reads:
             return None
-        view = ConversationView.of(state, self.titles.flow, agreed=state.granted is not None)
+        view = ConversationView.from_turn(state, self.titles.flow, agreed=state.granted is not None)
 
         def inputs(flow_id: str) -> tuple[str, ...]:
             flow = self.selector.flow_registry.get(flow_id)
@@ -577,7 +577,7 @@ def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[O
     for said in named:
         values = storable_fields(said.values)[0]
         whole = [each for each in flows if each.has(values)]
-        some = [each for each in flows if each.shared(values)]
+        some = [each for each in flows if each.count_shared(values)]
         found += whole or (some if len(some) == 1 else [])
     return found
 

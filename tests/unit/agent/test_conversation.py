@@ -88,7 +88,7 @@ def test_a_conversation_goes_to_json_and_back() -> None:
         Message(role="assistant", content="hello"),
         Message(role="system", content="x"),
     ]
-    conversation = Conversation.of(history)
+    conversation = Conversation.from_history(history)
     assert [each.role for each in conversation.messages] == ["user", "assistant"]
     assert conversation.episodes == ("The user said: hi",)
     assert Conversation.from_json(conversation.to_json()) == conversation
@@ -111,8 +111,8 @@ def test_of_many_open_flows_the_lowest_go_and_none_that_destroyed_something() ->
 
 def test_a_list_of_messages_has_no_name_of_its_own() -> None:
     with pytest.raises(ConfigError, match="a list of messages may be cut anywhere"):
-        Conversation.of([Message(role="user", content="hi")]).named("x")
-    assert Conversation().named("x").id == "x"
+        Conversation.from_history([Message(role="user", content="hi")]).with_id("x")
+    assert Conversation().with_id("x").id == "x"
 
 
 def test_a_turn_is_kept_with_its_number_and_what_was_run() -> None:

@@ -29,7 +29,7 @@ def state_of(flow: OpenFlow | None = None, pending: PendingCall | None = None) -
     flows = () if flow is None else (flow,)
     conversation = Conversation(flows=flows, pending=pending)
     request = TurnRequest(message="…", conversation=conversation, context={})
-    return replace(TurnState.of(request), pending=pending)
+    return replace(TurnState.from_request(request), pending=pending)
 
 
 WAITS = OpenFlow(name=OWN, status="waiting", asks=("order",))

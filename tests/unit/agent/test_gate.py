@@ -59,7 +59,7 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
 
 
 def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
-    agreed = GATE.agreed(WAITING.model_copy(update={"uncertain_tools": ("pay",), "changed": ("look", "pay")}))
+    agreed = GATE.release(WAITING.model_copy(update={"uncertain_tools": ("pay",), "changed": ("look", "pay")}))
     assert (agreed.uncertain_tools, agreed.changed, agreed.approved_changes) == (("pay",), (), ("look", "pay"))
 
 
@@ -74,7 +74,7 @@ def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
     ids=["nothing was done", "a part was", "something was asked for", "both"],
 )
 def test_a_flow_that_is_agreed_to_is_begun_where_it_was_not(begun: dict[str, Any], status: str) -> None:
-    assert GATE.agreed(WAITING.model_copy(update=begun)).status == status
+    assert GATE.release(WAITING.model_copy(update=begun)).status == status
 
 
 def test_steps_that_changed_in_a_part_hold_the_whole() -> None:
@@ -93,7 +93,7 @@ def test_steps_that_changed_in_a_part_hold_the_whole() -> None:
 
 def test_a_yes_to_begin_anew_leaves_nothing_of_what_was_done() -> None:
     begun = WAITING.model_copy(update={"parts": {"0": Part(status="active", done=("look",))}, "asks": ("amount",)})
-    assert GATE.agreed(begun.model_copy(update={"anew": True})) == OpenFlow(name="pays", status="queued")
+    assert GATE.release(begun.model_copy(update={"anew": True})) == OpenFlow(name="pays", status="queued")
 
 
 def test_steps_that_changed_hold_nothing_that_destroys_nothing() -> None:
@@ -119,7 +119,7 @@ def test_what_is_kept_says_what_may_have_been_done(
 ) -> None:
     how: dict[str, Any] = {"step": 1, "tier": Tier.DETERMINISTIC, "reason": "planned", "status": "failed"}
     record = StepRecord(tool=tool, fault=fault, attempts=attempts, **how)
-    (kept,) = GATE.kept(SPENT, FlowRun(flow="pays", status="failed", records=(record,)))
+    (kept,) = GATE.flow_to_keep(SPENT, FlowRun(flow="pays", status="failed", records=(record,)))
     assert (kept.status, kept.uncertain_tools) == ("failed", doubt)
 
 
@@ -131,10 +131,10 @@ def test_what_is_kept_says_what_may_have_been_done(
 def test_a_doubt_stays_until_that_tool_has_run(tool: str, status: Any, doubt: tuple[str, ...]) -> None:
     record = StepRecord(tool=tool, step=1, tier=Tier.DETERMINISTIC, reason="planned", status=status)
     doubted = SPENT.model_copy(update={"uncertain_tools": ("pay",)})
-    (kept,) = GATE.kept(doubted, FlowRun(flow="pays", status="failed", records=(record,)))
+    (kept,) = GATE.flow_to_keep(doubted, FlowRun(flow="pays", status="failed", records=(record,)))
     assert kept.uncertain_tools == doubt
 
 
 def test_nothing_is_kept_of_a_flow_that_destroyed_nothing() -> None:
-    assert GATE.kept(WAITING, FlowRun(flow="pays", status="failed")) == ()
-    assert GATE.kept(SPENT) == (SPENT.model_copy(update={"status": "failed"}),)
+    assert GATE.flow_to_keep(WAITING, FlowRun(flow="pays", status="failed")) == ()
+    assert GATE.flow_to_keep(SPENT) == (SPENT.model_copy(update={"status": "failed"}),)

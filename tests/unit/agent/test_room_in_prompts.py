@@ -131,7 +131,7 @@ async def test_a_destructive_step_does_not_run_without_what_was_dropped(wants: s
     log: list[str] = []
     agent, _ = erasing(log, wants)
     first = await agent.turn("both")
-    assert (first.status, first.conversation.flows[0].lost) == ("waiting", ("order_ids",))
+    assert (first.status, first.conversation.flows[0].lost_outputs) == ("waiting", ("order_ids",))
     assert first.notes == ("both: not kept in the conversation, since it is too large or no JSON: order_ids",)
     second = await agent.turn("P-1", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("failed", [])

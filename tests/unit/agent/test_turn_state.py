@@ -83,7 +83,7 @@ def test_a_conversation_that_was_saved_before_it_counted_runs_is_read() -> None:
 def test_a_flow_that_is_gone_leaves_the_state_with_the_call_that_waited_for_it() -> None:
     waits = OpenFlow(name="cancel_order", status="waiting")
     conversation = Conversation(flows=(OpenFlow(name="track_it"), waits), pending=PENDING)
-    state = TurnState.of(replace(REQUEST, conversation=conversation))
+    state = TurnState.from_request(replace(REQUEST, conversation=conversation))
     assert state.with_live_flows(lambda _: True).pending == PENDING
     left = state.with_live_flows(lambda name: name == "track_it")
     assert ([each.name for each in left.agenda.flows], left.pending) == (["track_it"], None)

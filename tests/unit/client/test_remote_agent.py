@@ -89,7 +89,7 @@ async def test_a_conversation_that_was_changed_is_not_gone_on_with(remote: Remot
 
 async def test_what_was_said_elsewhere_goes_as_messages(remote: RemoteAgent) -> None:
     said = [Message(role="user", content="hello"), Message(role="assistant", content="Good day.")]
-    for history in (said, Conversation.of(said)):
+    for history in (said, Conversation.from_history(said)):
         result = await remote.turn("refund my order", history, context=ADA)
         assert [each.content for each in result.conversation.messages][:2] == ["hello", "Good day."]
     begun = await remote.turn("refund my order", Conversation(id="mine"), context=ADA)

@@ -231,7 +231,7 @@ async def test_what_an_object_keeps_out_of_its_own_text_is_shown(order: Any) -> 
     call = await call_of(tool, {"order": order}, door="mcp")
     shown = 'Buy (order: {"to": ["A-1"], "cents": 10})'
     assert described("Buy", "", call.arguments) == shown
-    assert shown in PendingCall.of(call, flow="", path="").question()
+    assert shown in PendingCall.from_call(call, flow="", path="").question()
 
 
 @pytest.mark.spec("012.3")
