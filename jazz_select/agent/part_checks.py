@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from jazz_select.agent.agent_options import Facts
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import check_guards
+from jazz_select.agent.reading.reading_context import checked_fact
 from jazz_select.errors import ConfigError
 from jazz_select.threads import run_with_timeout
 from jazz_select.words import folded_name
@@ -37,19 +38,28 @@ def checked_facts(facts: object) -> Facts:
     given: object = {} if facts is None else facts
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
         raise ConfigError(f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}")
-    return dict(cast("Facts", given))
+    facts_given = dict(cast("Facts", given))
+    for name, fact in facts_given.items():
+        if not callable(fact):
+            checked_fact(name, fact)
+    return facts_given
 
 
 async def resolve_facts(facts: Facts) -> dict[str, Any]:
-    """Call the facts that are functions, sync or async; one that fails becomes a text that says so."""
-    given = await asyncio.gather(*(_value_of_fact(fact) for fact in facts.values()))
+    """Call the facts that are functions, sync or async; one that fails becomes a text that says so.
+
+    Raises:
+        ConfigError: A function returned what no answer can be read by.
+    """
+    given = await asyncio.gather(*(_value_of_fact(name, fact) for name, fact in facts.items()))
     return dict(zip(facts, given, strict=True))
 
 
-async def _value_of_fact(fact: object) -> object:
+async def _value_of_fact(name: str, fact: object) -> object:
     if not callable(fact):
         return fact
     try:
-        return await run_with_timeout(fact, limit_s=_FACT_S, name="jazz-select-fact")
+        found = await run_with_timeout(fact, limit_s=_FACT_S, name="jazz-select-fact")
     except Exception as error:  # noqa: BLE001 - any error of an author's function: the turn goes on without the fact
         return f"not known ({type(error).__name__})"
+    return checked_fact(name, found)

@@ -14,7 +14,7 @@ CASES = load_conversations(Path(__file__).parent / "booking" / "conversations.ya
 pytestmark = NEEDS_STATIC
 
 
-@pytest.mark.spec("019.6", "019.7", "019.8")
+@pytest.mark.spec("019.1", "019.6", "019.7", "019.8")
 @pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
 async def test_an_hour_at_the_desk(case: ConversationCase) -> None:
     result = await play(case, make_agent)
@@ -22,7 +22,8 @@ async def test_an_hour_at_the_desk(case: ConversationCase) -> None:
 
 
 def test_there_are_twenty_dialogues_and_none_has_a_model() -> None:
-    assert (len(CASES), {case.scripted for case in CASES}) == (20, {False})
+    assert len(CASES) >= 20
+    assert {case.scripted for case in CASES} == {False}
 
 
 @pytest.mark.spec("019.6")

@@ -3,12 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
 from functools import cache
 from typing import Any, Final, cast
 
 from jazz_select.agent.conversation import PendingCall
 from jazz_select.agent.reading.expressions.reader import (
     Expression,
+    Kind,
     ReadingContext,
     has_denial,
     is_measure,
@@ -63,6 +66,9 @@ _SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
 """A number with blanks or punctuation, such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
 _DAY_OR_TIME: Final = ("date", "time", "datetime", "duration")
+_HALF_A_DAY: Final = timedelta(hours=12)
+_ISO_DAY: Final = 10
+"""The characters of a day in ISO 8601."""
 _UNKNOWN: Final = ReadingContext()
 """The context of an answer of which nothing is known."""
 
@@ -123,6 +129,60 @@ def understood_answer(
         if readings:
             return {name: readings}
     return {}
+
+
+def readings_of_time(
+    wanted: Mapping[str, Wanted], message: str, context: ReadingContext, *, beside: Mapping[str, Wanted]
+) -> list[dict[str, str]]:
+    """Return what an answer with a time may mean, each with its values by input.
+
+    These are 02:30 and 14:30 for "half past two", where a time was asked for first. "Tomorrow at noon" gives a day and
+    a time, where a day was asked for, and a single input takes a time.
+
+    Args:
+        wanted: The inputs that were asked for, in order.
+        message: The answer.
+        context: What it is read by.
+        beside: All inputs that have no value yet.
+    """
+    name = next(iter(wanted), "")
+    if not name:
+        return []
+    kinds = {each: _kinds(want) for each, want in {**beside, **wanted}.items()}
+    hours = [each for each, own in kinds.items() if own == ["time"]]
+    if kinds[name] == ["date"] and len(hours) == 1:
+        moments = _both_halves(message, "datetime", replace(context, zone=None), name)
+        return [{name: each[:_ISO_DAY], hours[0]: each[_ISO_DAY + 1 :]} for each in moments]
+    (kind, *others) = kinds[name] or [None]
+    if kind is None or others:
+        return []
+    halves = _both_halves(message, kind, context, name)
+    return [{name: each} for each in halves] if len(halves) > 1 else []
+
+
+def _kinds(want: Wanted) -> list[Kind | None]:
+    """Return the kinds of values that an input takes."""
+    parts = (each for each in alternatives(want.part, want.root) if each.type != "null")
+    return [kind_of(each.type, each.schema) for each in parts]
+
+
+def _both_halves(message: str, kind: Kind, context: ReadingContext, name: str) -> list[str]:
+    """Return the time that an answer says, or both that it may mean as it says no part of the day."""
+    read = read_expression(message, kind, context, name)
+    if isinstance(read.value, datetime | time):
+        return [json_form(read.value)]
+    if read.rest or read.in_doubt or len(read.understood) != 2:  # noqa: PLR2004 - two halves
+        return []
+    first, second = map(_with_day, read.understood)
+    is_half = first is not None and second is not None and abs(second - first) == _HALF_A_DAY
+    return [json_form(each) for each in read.understood] if is_half else []
+
+
+def _with_day(value: object) -> datetime | None:
+    """Return a time of the day, or one with a day, as a moment without a zone; None if a value is neither."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return datetime.combine(date.min, value) if isinstance(value, time) else None
 
 
 def several_answers(

@@ -13,6 +13,7 @@ from jazz_select.agent.reading.bare_answer import (
     fitting_inputs,
     is_correction,
     is_value,
+    readings_of_time,
     several_answers,
     understood_answer,
     yes_not_taken,
@@ -163,8 +164,29 @@ class MessageReader:
         answers = bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
         if answers:
             return await self._with_values(waiting, answers)
+        known = known_values(state, waiting)
+        inputs = self.selections.inputs(state, waiting.name)
+        beside = {name: want for name, want in inputs.items() if name not in known}
+        if times := readings_of_time(lacking, message, context, beside=beside):
+            return await self._time_meant(waiting, times)
         unclear = understood_answer(lacking, message, context, whole=True)
         return Reading(said=Grounded(unclear=unclear)) if unclear else None
+
+    async def _time_meant(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:
+        """Read a time without its part of the day as the one that passes the checks: "half past two" at a desk by day.
+
+        Where both or neither do, both are asked about.
+        """
+        read = [await self._with_values(waiting, each) for each in times]
+        passing = [each for each in read if not (each.said.wrong or each.said.refusal or each.notes)]
+        if len(times) == 1 or len(passing) == 1:
+            return (passing or read)[0]
+        *days, hour = times[0]
+        said = Grounded(unclear={hour: tuple(each[hour] for each in times)})
+        if not days:
+            return Reading(said=said)
+        with_day = await self._with_values(waiting, {name: times[0][name] for name in days})
+        return replace(with_day, said=with_day.said._replace(unclear=said.unclear))
 
     def _for_model(self, state: TurnState, top: OpenFlow) -> Reading | None:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""

@@ -42,6 +42,20 @@ def check_now(now: object) -> None:
     raise ConfigError(f"now must be a time with its time zone, such as {example}, got {now!r:.80}")
 
 
+def checked_fact(name: str, value: object) -> object:
+    """Return a fact, if answers can be read by it: a time zone has to be a known one.
+
+    Raises:
+        ConfigError: There is no such zone.
+    """
+    if name == ZONE and value not in (None, "") and _zone(value) is None:
+        example = "'Europe/Berlin'"
+        raise ConfigError(
+            f"the fact {ZONE!r} must be a time zone of the IANA database, such as {example}, got {value!r:.80}"
+        )
+    return value
+
+
 def _zone(given: object) -> tzinfo | None:
     if isinstance(given, tzinfo):
         return given
@@ -49,7 +63,7 @@ def _zone(given: object) -> tzinfo | None:
         return None
     try:
         return ZoneInfo(given)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,9 @@ from tests.vectors import EMBEDDER
 FLOWS = Path(__file__).parent / "flows.yaml"
 ROOMS = {"R-1": ("Oak", 4), "R-2": ("Elm", 8), "R-3": ("Linden", 8), "R-4": ("Great hall", 40)}
 LARGEST = 60
+TODAY = date(2026, 5, 11)
+"""A Monday, from which relative days count."""
+OpeningHour = Annotated[time, Field(ge=time(9), le=time(18))]
 Day = Annotated[str, Field(json_schema_extra={"format": "date"})]
 
 
@@ -114,6 +118,10 @@ class Desk:
             raise WrongValue(["first", "last"], "It would end before it begins.")
         return {}
 
+    def arrange_visit(self, day: date, at: OpeningHour) -> dict[str, Any]:
+        """Arrange that somebody is shown the rooms."""
+        return {"visit": f"on {day} at {at:%H:%M}"}
+
     def list_places(self) -> list[str]:
         """List where something may be broken."""
         if self.is_down:
@@ -138,7 +146,7 @@ class Desk:
         return [
             *(tool_from_function(each, read_only=True) for each in (*listing, *checking, self.get_booking)),
             *(self.book_room, self.extend_booking, self.move_booking, self.report_fault),
-            tool_from_function(self.cancel_booking, destructive=True),
+            *(tool_from_function(each, destructive=True) for each in (self.cancel_booking, self.arrange_visit)),
         ]
 
 
@@ -157,4 +165,4 @@ async def make_agent(model: ChatModel | None, desk: Desk | None = None) -> Async
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "desk", registry)
         selector = FlowSelector(None, registry, memory, "desk", policy=Policy(on_empty="top1"))
-        yield Agent(selector, own.tools(), model)
+        yield Agent(selector, own.tools(), model, facts={"today": TODAY})

@@ -214,6 +214,77 @@ async def test_without_today_a_relative_day_is_asked_about() -> None:
     assert [each.status for each in results] == ["waiting", "waiting", "done"]
 
 
+def by_day(value: time) -> time:
+    if not time(9) <= value <= time(18):
+        raise ValueError("we are open from 9 to 18")
+    return value
+
+
+@pytest.mark.spec("019.1")
+@pytest.mark.parametrize(
+    ("answers", "at"),
+    [
+        pytest.param(["half past two"], time(14, 30), id="one half is open"),
+        pytest.param(["half past seven", "10 am"], time(10), id="neither is, so both are asked about"),
+        pytest.param(["5:30"], time(17, 30), id="a clock of twelve hours"),
+        pytest.param(["at ten"], time(10), id="the other half"),
+    ],
+)
+async def test_a_time_without_its_part_of_the_day_is_the_one_that_the_type_takes(
+    answers: Sequence[str], at: time
+) -> None:
+    desk = Desk()
+
+    def open_hours(at: Annotated[time, AfterValidator(by_day)]) -> dict[str, str]:
+        """Book by day."""
+        return desk.at_time(at)
+
+    agent = agent_for(open_hours, Input("at", "At what time?"))
+    results = await talk(agent, "I would like to book please", *answers, now=NOW)
+    assert (desk.log, [each.status for each in results[1:-1]]) == ([at], ["waiting"] * (len(answers) - 1))
+
+
+@pytest.mark.spec("019.1", "019.3")
+@pytest.mark.parametrize(
+    ("answer", "asks", "log"),
+    [
+        ("tomorrow at 14:30", "Booked: 14:30:00 on 2026-05-14.", [(date(2026, 5, 14), time(14, 30))]),
+        ("tomorrow at half past two", "When? (02:30 or 14:30)", []),
+        ("Friday 14 May at noon", "On which day? (Thursday, May 14, 2026)", []),
+        ("tomorrow", "When?", []),
+    ],
+)
+async def test_a_day_with_its_time_answers_both(answer: str, asks: str, log: list[Any]) -> None:
+    booked: list[Any] = []
+
+    def meet(day: date, at: time) -> dict[str, str]:
+        """Book a meeting."""
+        booked.append((day, at))
+        return {"got": f"{at} on {day}"}
+
+    agent = agent_for(meet, Input("day", "On which day?"), Input("at", "When?"))
+    results = await talk(agent, "I would like to book please", answer, now=NOW)
+    assert (results[-1].text, booked) == (asks, log)
+
+
+@pytest.mark.spec("019.1")
+@pytest.mark.parametrize("zone", ["Berlin", "Mars/Olympus", 2, "../etc/passwd"])
+@pytest.mark.parametrize("is_function", [False, True])
+async def test_an_unknown_time_zone_is_an_error_that_names_the_fact(zone: Any, *, is_function: bool) -> None:
+    agent = agent_for(Desk().on_day, Input("day", "On which day?"))
+    facts = {"time_zone": (lambda: zone) if is_function else zone}
+    with pytest.raises(ConfigError, match=r"the fact 'time_zone' must be a time zone .* such as 'Europe/Berlin', got"):
+        await agent.turn("book", facts=facts)
+
+
+@pytest.mark.spec("019.1")
+async def test_a_day_with_a_time_is_in_the_zone_of_the_fact() -> None:
+    desk = Desk()
+    agent = agent_for(desk.from_moment, Input("start", "From when on?"), facts={"time_zone": "Asia/Tokyo"})
+    await talk(agent, "I would like to book please", "2026-05-14 14:30")
+    assert desk.log == [datetime(2026, 5, 14, 14, 30, tzinfo=ZoneInfo("Asia/Tokyo"))]
+
+
 async def test_now_has_a_time_zone() -> None:
     agent = agent_for(Desk().on_day, Input("day", "On which day?"))
     with pytest.raises(ConfigError, match="now"):

@@ -80,11 +80,13 @@ class Expression:
         understood: What was understood, to be asked about: the readings of an ambiguous answer, or the value beside
             words that are not accounted for.
         rest: The words that are not accounted for.
+        in_doubt: Whether words contradict what was understood, such as a weekday that is not that of its date.
     """
 
     value: Any = None
     understood: tuple[Any, ...] = ()
     rest: str = field(default="")
+    in_doubt: bool = False
 
 
 NOTHING: Final = Expression()
@@ -120,7 +122,10 @@ def read_expression(text: str, kind: Kind, context: ReadingContext, name: str = 
 def _read_elsewhere(
     text: str, kind: Kind, context: ReadingContext, name: str, unknown: Collection[str]
 ) -> Expression | None:
-    """Return what other languages read in an answer whose unknown words they have, if all that read it agree."""
+    """Return what other languages read in an answer whose unknown words they have, if all that read it agree.
+
+    "Um zehn" in an English conversation is 10:00 or 22:00, as in German.
+    """
     found: list[Expression] = []
     for language in LANGUAGES:
         if language == context.language or not _may_be_of(text, language):
@@ -134,9 +139,7 @@ def _read_elsewhere(
         read = _read_in(text, kind, context, name, language, whole=True)
         if read.value is not None or read.understood:
             found.append(read)
-    if len({each.value for each in found}) != 1 or found[0].value is None:
-        return None
-    return found[0]
+    return found[0] if len(set(found)) == 1 else None
 
 
 def _may_be_of(text: str, language: str) -> bool:
@@ -160,7 +163,7 @@ def _read_in(
     if found.readings:
         if len(found.readings) == 1 and found.is_sure:
             return Expression(value=found.readings[0])
-        return Expression(understood=_plain(found.readings))
+        return Expression(understood=_plain(found.readings), in_doubt=not found.is_sure)
     if whole or any("denies" in each.senses for each in tokens):
         return Expression(rest=text)
     return _partly(reading, tokens)
