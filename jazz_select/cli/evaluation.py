@@ -308,12 +308,14 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
     cases = given.cases or ([_CASES] if _CASES.is_file() else [])
     if cases and not given.cases:
         hint(f"the cases are those of {_CASES}; --cases names others")
+    # The default is a folder of each side, never a package of that name from elsewhere.
+    flows = settings.flows if "flows" in settings.model_fields_set else f"./{settings.flows}"
     with waiting("comparing"):
         found = asyncio.run(
             diff(
                 given.base,
                 given.head,
-                flows=settings.flows,
+                flows=flows,
                 base_flows=given.base_flows,
                 cases=cases,
                 requests=requests,

@@ -20,6 +20,7 @@ from jazz_select.evaluation.changes.git_tree import (
     write_files,
 )
 from jazz_select.flow.data import SUFFIXES
+from jazz_select.flow.skill_flows import skill_folders
 
 INDEX = "index:"
 """Prefix of the folder of a deployed index."""
@@ -85,12 +86,38 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
 
 
 def _folder_side(spec: str, path: Path, *, flows: str) -> Side:
-    if path.is_file() or not (path / flows).exists():
-        is_package = path.is_dir() and all(part.isidentifier() for part in flows.split(".")) and "." in flows
-        holds_flows = path.is_dir() and any(each.suffix.lower() in {".py", *SUFFIXES} for each in path.iterdir())
-        if not is_package and (path.is_file() or (spec != "." and holds_flows)):
-            return _plain(spec, path.parent, path.name)
-    return _plain(spec, path, flows)
+    if path.is_file():
+        return _plain(spec, path.parent, path.name)
+    if spec == "." or _holds(path, flows):
+        return _plain(spec, path, flows)
+    if _holds_flows_itself(path):
+        return _plain(spec, path.parent, path.name)
+    kinds = ", ".join((".py", *SUFFIXES))
+    raise ConfigError(
+        f"the folder {spec!r:.200} holds no flows: it has no {flows!r:.200}, and no file of its own ({kinds}) or "
+        "skill; name the folder that the flows are in, or say with --flows where they are in it"
+    )
+
+
+def _holds(folder: Path, flows: str) -> bool:
+    """Return whether a folder has a path, or a package of this dotted name; one from elsewhere is not of this side."""
+    place = folder / flows
+    if place.exists():
+        return not Path(flows).is_absolute() or place.is_relative_to(folder)
+    parts = flows.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return False
+    # With a src layout the package is imported from a folder that only the import finds.
+    starts = (folder, folder / "src")
+    return any(
+        start.joinpath(*parts).is_dir() or start.joinpath(*parts).with_suffix(".py").is_file() for start in starts
+    )
+
+
+def _holds_flows_itself(folder: Path) -> bool:
+    if any(each.suffix.lower() in {".py", *SUFFIXES} for each in folder.iterdir()):
+        return True
+    return next(skill_folders(folder), None) is not None
 
 
 def _plain(spec: str, root: Path, flows: str) -> Side:

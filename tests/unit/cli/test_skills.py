@@ -112,6 +112,26 @@ def test_diff_shows_what_an_edit_of_a_skill_moves(tmp_path: Path, monkeypatch: p
     assert "track-parcels (description)" in jazz("diff", "--cases", "cases.yaml").stdout
 
 
+@pytest.mark.programs
+@pytest.mark.spec("020.1")
+def test_diff_compares_two_folders_of_skills_and_no_package_from_elsewhere(
+    skills: Jazz, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = skills.folder / "later"
+    write_skill(later, "track-parcels")
+    write_skill(later, "close-accounts")
+    (skills.folder / "hollow").mkdir()
+    found = json.loads(skills("diff", "./flows", "./later", "--json").stdout)
+    assert (found["before"]["flows"], found["after"]["flows"]) == (3, 2)
+    assert "the folder './hollow' holds no flows" in skills("diff", "./later", "./hollow", code=2).stderr
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    write_skill(elsewhere / "wares", "sell-wares")
+    (elsewhere / "wares" / "__init__.py").write_text("", "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(elsewhere))
+    told = skills("diff", "./later", ".", "--flows", "wares", code=2).stderr
+    assert "wares/sell-wares/SKILL.md, which is not of this version" in told
+
+
 @pytest.mark.spec("020.1")
 def test_what_is_served_has_the_tools_of_its_skills(skills: Jazz) -> None:
     source = AgentSource(settings=Settings(flows=str(skills.flows)))

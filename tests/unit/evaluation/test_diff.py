@@ -156,12 +156,12 @@ async def test_folders_files_and_flows_that_moved(repo: Repository, tmp_path: Pa
     assert [each.request for each in by_file.changes] == [each.request for each in found.changes]
     repo.write(ONE_MORE, "moved/all.json")
     repo.git("rm", "-q", "flows/all.json")
-    absent = await between(repo, "HEAD", ".")
+    absent = await between(repo, "HEAD", ".", flows="./flows")
     assert absent.flows.removed == ("invoice", "refund", "track")
     assert all(each.after.first == "" for each in absent.changes)
     repo.commit()
-    with pytest.raises(ConfigError, match=r"there are no flows at flows of HEAD .* and flows of the working tree"):
-        await between(repo)
+    with pytest.raises(ConfigError, match=r"there are no flows at ./flows of HEAD .* and ./flows of the working tree"):
+        await between(repo, flows="./flows")
     assert (await between(repo, "HEAD", "moved", base_flows="moved")).changes == ()
 
 
@@ -173,9 +173,11 @@ async def test_folders_files_and_flows_that_moved(repo: Repository, tmp_path: Pa
         pytest.param("./nowhere", "there is no folder or file './nowhere'", id="no folder"),
         pytest.param("--output=x", "there is no commit", id="an option"),
         pytest.param(" ", "a side of the comparison is empty", id="nothing"),
+        pytest.param("./hollow", "the folder './hollow' holds no flows: it has no 'flows'", id="a folder of nothing"),
     ],
 )
 async def test_a_side_that_is_not_there(repo: Repository, base: str, said: str) -> None:
+    (repo.folder / "hollow").mkdir()
     with pytest.raises(ConfigError) as caught:
         await between(repo, base)
     assert said in str(caught.value)
