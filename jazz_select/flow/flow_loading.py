@@ -14,7 +14,7 @@ from jazz_select.flow.data import SUFFIXES, read_each
 from jazz_select.flow.field_checks import Subject, bar_faults
 from jazz_select.flow.imports import import_file, import_name, is_package
 from jazz_select.flow.origin import locate, short_path
-from jazz_select.flow.skill_files import SKILL_FILE
+from jazz_select.flow.skill_files import SKILL_FILE, is_skill_folder
 from jazz_select.flow.skill_flows import skill_flow
 from jazz_select.text import beginning
 
@@ -102,7 +102,7 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
         if not place.is_dir():
             yield place
             continue
-        if _is_skill(place) and not is_package(place):
+        if is_skill_folder(place) and not is_package(place):
             yield place / SKILL_FILE
             continue
         if place.resolve() in seen:  # links may form cycles or duplicates
@@ -126,15 +126,11 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
         shown = [each for each in entries if not each.name.startswith(".") and each.name not in passed]
         # A folder among skills that lacks its SKILL.md holds scripts, and not flows: it is not run.
         runs = runs and place not in beside_skills
-        if place in beside_skills or any(map(_is_skill, shown)):
+        if place in beside_skills or any(map(is_skill_folder, shown)):
             beside_skills.update(each for each in shown if each.is_dir())
         waiting += [
             each for each in shown if each.is_dir() or _is_data(each) or (runs and each.suffix.lower() == ".py")
         ]
-
-
-def _is_skill(place: Path) -> bool:
-    return (place / SKILL_FILE).is_file() or (place / SKILL_FILE).is_symlink()
 
 
 def _is_data(file: Path) -> bool:

@@ -26,11 +26,14 @@ MOST_FILES, LARGEST_TOGETHER = 512, 16 << 20
 """The most files of a skill, and bytes of all of them: what every host of MCP's skills extension takes."""
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_COMPATIBILITY = 64, 1_024, 500
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _FENCE: Final = re.compile(r"---[ \t]*")
 _HEADING: Final = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*")
 _ALLOWED: Final = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 _LONGEST_SECTION: Final = 600
 """Characters of the body's first section that recall reads."""
+_FENCE_READ: Final = 64
+"""Bytes in which a line that opens front matter ends."""
 _LONGEST_TOOL: Final = 64
 """Characters of a tool's name that every provider takes."""
 _RUN_BY: Final = frozenset((".py", ".sh", ".bash", ".js", ".mjs"))
@@ -98,6 +101,31 @@ class Skill:
             return name
         mark = sha256(path.encode(errors="replace")).hexdigest()[:8]
         return f"{name[: _LONGEST_TOOL - len(mark) - 1]}_{mark}"
+
+
+def is_skill_folder(folder: Path) -> bool:
+    """Return whether a folder has a `SKILL.md`, or a file that is meant to be one, such as `skill.md`."""
+    file = folder / SKILL_FILE
+    if file.is_file() or file.is_symlink():
+        return True
+    other = _file_in_other_case(folder)
+    if other is None:
+        return False
+    try:
+        with other.open("rb") as opened:
+            return opened.readline(_FENCE_READ).strip() == b"---"
+    except OSError:
+        return False
+
+
+def _file_in_other_case(folder: Path) -> Path | None:
+    """Return the file that is called `SKILL.md` but for the case of its letters, if there is no other one."""
+    try:
+        named = [each for each in folder.iterdir() if each.name.casefold() == SKILL_FILE.casefold()]
+    except OSError:
+        return None
+    exact = any(each.name == SKILL_FILE for each in named)
+    return None if exact else next((each for each in named if each.is_file()), None)
 
 
 def read_skill(folder: Path) -> Skill:
@@ -185,6 +213,9 @@ def _hidden_at(text: str, at: int) -> str:
 
 def _text_of(file: Path, folder: Path, check: "_Checker") -> str:
     try:
+        other = _file_in_other_case(folder)
+        if other is not None:
+            raise check.error(SKILL_FILE, f"is called {other.name}; rename it, since that is the published name")
         real = file.resolve(strict=True)
         if not real.is_relative_to(folder.resolve(strict=True)):
             raise check.error(SKILL_FILE, "is a link to another folder; put the file itself here")
@@ -204,14 +235,18 @@ def _text_of(file: Path, folder: Path, check: "_Checker") -> str:
 
 def _parts_of(text: str, check: "_Checker") -> tuple[str, str]:
     """Return the front matter and the body."""
-    lines = text.splitlines()
-    if not lines or not _FENCE.fullmatch(lines[0]):
+    lines = _LINE_END.split(text)
+    if not _FENCE.fullmatch(lines[0]):
         raise check.error(
             SKILL_FILE, "does not begin with front matter; its first line is ---, then name: and description:"
         )
     for number, line in enumerate(lines[1:], start=1):
         if _FENCE.fullmatch(line):
-            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+            front = "\n".join(lines[1:number])
+            # YAML begins a line there, where a reader sees none.
+            if "\u2028" in front or "\u2029" in front:
+                raise check.error("front matter", "holds the line end U+2028 or U+2029; write it as a plain one")
+            return front, "\n".join(lines[number + 1 :])
     raise check.error(SKILL_FILE, "has front matter without an end; close it with a line ---")
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from jazz_select.errors import DuplicateFlowError, SkillError
-from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope
 from jazz_select.flow.definition import Definition, SkillDefinition, SubflowDefinition
 from jazz_select.flow.origin import Origin, short_path
-from jazz_select.flow.skill_files import READ_TOOL, SKILL_FILE, Skill, read_skill
+from jazz_select.flow.skill_files import READ_TOOL, SKILL_FILE, Skill, is_skill_folder, read_skill
 
 _MOST_FOLDERS = 10_000
 """The most folders that are searched for skills."""
@@ -74,25 +74,40 @@ class SkillFlow(BaseFlow):
 def skill_flow(folder: Path) -> SkillFlow | SkillError:
     """Return the flow of a folder's skill, registered in the current scope; or why there is none."""
     try:
-        return SkillFlow(read_skill(folder))
+        skill = read_skill(folder)
+        scope = current_scope()
+        earlier = None if scope is None else scope.by_name(skill.name)
+        # A copy with the same text may have other files, and one name must not stand for both.
+        if isinstance(earlier, SkillFlow) and earlier.skill.folder != skill.folder:
+            return _taken_name(folder, earlier.place)
+        return SkillFlow(skill)
     except SkillError as error:
         return error
     except DuplicateFlowError as error:
-        file = short_path(str(folder / SKILL_FILE))
-        problem = f"is that of another one, from {error.first}; rename one of them"
-        return SkillError(folder.name, "name", problem, place=file)
+        return _taken_name(folder, error.first)
+
+
+def _taken_name(folder: Path, first: str) -> SkillError:
+    problem = f"is that of another one, from {first}; rename one of them"
+    return SkillError(folder.name, "name", problem, place=short_path(str(folder / SKILL_FILE)))
 
 
 def skill_folders(top: Path) -> Iterator[Path]:
-    """Yield the folders of skills in a folder, or itself if it is one, by name. No link to a folder is followed.
+    """Yield the folders of skills in a folder, or itself if it is one, by name.
 
-    What lies within a skill belongs to it, another `SKILL.md` too.
+    No link to a folder is followed; one to a skill is yielded as it is. What lies within a skill belongs to it, another
+    `SKILL.md` too.
     """
-    for count, (at, folders, names) in enumerate(os.walk(top)):
+    for count, (at, folders, _) in enumerate(os.walk(top)):
         if count == _MOST_FOLDERS:
             return
-        if SKILL_FILE in names:
+        here = Path(at)
+        if is_skill_folder(here):
             folders.clear()
-            yield Path(at)
+            yield here
             continue
         folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for each in folders:
+            link = here / each
+            if link.is_symlink() and is_skill_folder(link):
+                yield link

@@ -69,6 +69,9 @@ def load_skills(
     left_out: list[SkillError] = []
     staging = FlowRegistry(min_examples=0)
     for each in skill_folders(top.resolve()):
+        if each.is_symlink():
+            left_out.append(_linked(each))
+            continue
         with staging.scope():
             made = skill_flow(each)
         if isinstance(made, SkillError):
@@ -83,6 +86,11 @@ def load_skills(
         raise FlowLoadError(str(folder), "there is no skill in it: each is a folder with a SKILL.md")
     tools = skill_tools(found, scripts=scripts, script_timeout_s=script_timeout_s)
     return LoadedSkills(found, tools=tools, left_out=left_out)
+
+
+def _linked(folder: Path) -> SkillError:
+    problem = f"is a link to {folder.resolve()}; load that folder by its own name, or copy it here"
+    return SkillError(folder.name, "folder", problem, place=short_path(str(folder)))
 
 
 def _join(flow: SkillFlow, registry: FlowRegistry | None) -> SkillError | None:

@@ -35,6 +35,7 @@ BROKEN = [
     pytest.param("name: broken\ndescription: d\u200be", "SKILL.md", "U+200B", id="an invisible letter"),
     pytest.param("name: broken\ndescription: d\U000e0041", "SKILL.md", "U+E0041", id="a tag letter"),
     pytest.param("name: broken\ndescription: d\u202ee", "SKILL.md", "U+202E", id="turned direction"),
+    pytest.param("name: broken\ndescription: d\u2028license: x", "front matter", "U+2028", id="a line end of its own"),
 ]
 
 
@@ -114,7 +115,47 @@ def test_two_of_one_name_the_second_is_left_out(tmp_path: Path) -> None:
     assert skills.left_out[0].field == "name"
     assert "that of another" in skills.left_out[0].problem
     codes = [type(fault).__name__ for fault in survey(tmp_path).faults]
-    assert codes == ["DuplicateFlowError"]
+    assert codes == ["SkillError"]
+
+
+@pytest.mark.spec("020.1")
+def test_a_copy_with_other_files_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    """The text is the same, so that nobody sees which of the two a script is of."""
+    write_skill(tmp_path / "a", "twin", files={"scripts/run.py": "print('first')"})
+    write_skill(tmp_path / "b", "twin", files={"scripts/run.py": "print('second')"})
+    skills = load_skills(tmp_path, FlowRegistry(), scripts=True)
+    assert [flow.skill.folder.parent.name for flow in skills] == ["a"]
+    assert [(each.flow, each.field) for each in skills.left_out] == [("twin", "name")]
+    (run,) = [tool for tool in skills.tools if tool.destructive]
+    assert run.function is not None
+    assert "first" in str(run.function())
+    assert [type(fault).__name__ for fault in survey(tmp_path).faults] == ["SkillError"]
+
+
+@pytest.mark.spec("020.1")
+@pytest.mark.parametrize("name", ["skill.md", "Skill.md", "SKILL.MD"])
+def test_a_file_in_other_letters_is_named(tmp_path: Path, name: str) -> None:
+    write_refunds(tmp_path)
+    folder = write_skill(tmp_path, "lower")
+    (folder / "SKILL.md").rename(folder / name)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / name).write_text("# Notes about skills", "utf-8")
+    skills = load_skills(tmp_path, FlowRegistry())
+    assert [flow.name for flow in skills] == ["process-refunds"]
+    assert [(each.flow, each.field) for each in skills.left_out] == [("lower", "SKILL.md")]
+    assert f"is called {name}; rename it" in skills.left_out[0].problem
+    assert [type(fault).__name__ for fault in survey(tmp_path).faults] == ["SkillError"]
+
+
+@pytest.mark.spec("020.1")
+def test_a_link_to_a_skill_is_named(tmp_path: Path) -> None:
+    write_refunds(tmp_path / "skills")
+    target = write_skill(tmp_path / "elsewhere", "linked")
+    (tmp_path / "skills" / "linked").symlink_to(target)
+    skills = load_skills(tmp_path / "skills", FlowRegistry())
+    assert [flow.name for flow in skills] == ["process-refunds"]
+    assert [(each.flow, each.field) for each in skills.left_out] == [("linked", "folder")]
+    assert f"is a link to {target}" in skills.left_out[0].problem
 
 
 @pytest.mark.spec("020.1")
