@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -418,6 +418,21 @@ def unquoted_json(value: object) -> Any:
     """Return the object or list that a text holds as JSON; anything else as it is."""
     found = json_container(value) if isinstance(value, str) else None
     return value if found is None else found
+
+
+def with_texts(value: object, change: Callable[[str], str], *, deepest: int = 40, depth: int = 0) -> object:
+    """Return a JSON value with every text in it changed, names among them; None for what lies deeper than that."""
+    if isinstance(value, str):
+        return change(value)
+    if not isinstance(value, list | Mapping):
+        return value
+    if depth > deepest:
+        return None
+    if isinstance(value, list):
+        listed = cast("list[object]", value)
+        return [with_texts(each, change, deepest=deepest, depth=depth + 1) for each in listed]
+    known = cast("Mapping[str, object]", value)
+    return {change(name): with_texts(each, change, deepest=deepest, depth=depth + 1) for name, each in known.items()}
 
 
 def _fewer(value: Any, most: int) -> Any:

@@ -26,13 +26,14 @@ from mcp.types import Implementation
 
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError, ToolError, ToolOutcomeUnknownError
+from jazz_select.json_values import with_texts
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.sources import session_tools
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.measured import encoding_within, measure
 from jazz_select.service.mcp.results import answer_of, relayed
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
-from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, plain_text, with_texts
+from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, plain_text
 from jazz_select.service.mcp.upstream_skills import ListedSkills, UpstreamSkill, declares_skills, list_skills
 from jazz_select.text import beginning, describe_error, json_line
 from jazz_select.threads import beside

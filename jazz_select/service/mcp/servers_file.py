@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from jazz_select.arguments import read_as
 from jazz_select.data_files import documents_of
 from jazz_select.errors import ConfigError, DataFileError
+from jazz_select.json_values import with_texts
 from jazz_select.routing.tools.tool import checked_keys
 from jazz_select.service.mcp.measured import MessageLimits
-from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
 
 LARGEST: Final = 1 << 20

@@ -1,10 +1,11 @@
 """What others wrote, as data: bounded, without what cannot be seen, and told whose words it is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import orjson
 
+from jazz_select.json_values import with_texts
 from jazz_select.routing.question import JOINERS, is_visible
 from jazz_select.routing.schemas.fields import inner
 from jazz_select.text import at_word, cut, json_line
@@ -71,7 +72,7 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
     if isinstance(schema, list):
         return [_part(each, said=said, depth=depth + 1) for each in cast("list[object]", schema)]
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        return with_texts(schema, _seen_text, depth) if not isinstance(schema, Mapping | list) else {}
+        return with_texts(schema, _seen_text, depth=depth) if not isinstance(schema, Mapping | list) else {}
     shown: dict[str, object] = {}
     for key, value in cast("Mapping[str, object]", schema).items():
         if key in _UNSAID:
@@ -80,27 +81,13 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
             if said:
                 shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
         elif key in _AS_IT_IS:
-            shown[key] = with_texts(value, _seen_text, depth)
+            shown[key] = with_texts(value, _seen_text, depth=depth)
         elif key in BY_NAME and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
         else:
             shown[_seen_text(key)] = _part(value, said=said, depth=depth + 1)
     return shown
-
-
-def with_texts(value: object, change: Callable[[str], str], depth: int = 0) -> object:
-    """A JSON value with every text in it changed, names among them; None for what lies too deep in it."""
-    if isinstance(value, str):
-        return change(value)
-    if not isinstance(value, list | Mapping):
-        return value
-    if depth > _DEEPEST:
-        return None
-    if isinstance(value, list):
-        return [with_texts(each, change, depth + 1) for each in cast("list[object]", value)]
-    known = cast("Mapping[str, object]", value)
-    return {change(name): with_texts(each, change, depth + 1) for name, each in known.items()}
 
 
 def _seen_text(text: str) -> str:

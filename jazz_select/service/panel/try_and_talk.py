@@ -9,7 +9,7 @@ from pydantic import Field
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.turn import TurnResult
 from jazz_select.agent.turn_events import event_data
-from jazz_select.json_values import Secret, plain
+from jazz_select.json_values import Secret, plain, with_texts
 from jazz_select.memory.requests import is_several
 from jazz_select.selector.candidates_stage import Availability, SelectRequest
 from jazz_select.selector.policy import OnEmpty, Policy, policy_of_settings
@@ -17,7 +17,6 @@ from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.service.api.models import RequestBody
-from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Trace
 from jazz_select.text import cut, describe_error, estimate_tokens

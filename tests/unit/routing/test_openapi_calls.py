@@ -120,6 +120,14 @@ async def test_a_form_is_sent_as_a_form(api: Api) -> None:
         pytest.param("showPet", {"petId": ".."}, "'.' and '..' cannot stand", id="a value that climbs"),
         pytest.param("showPet", {"petId": "."}, "'.' and '..' cannot stand", id="a value that stays"),
         pytest.param("showPet", {"petId": ""}, "must not be empty", id="a value that ends the path"),
+        pytest.param("showPet", {"petId": "../admin"}, "'.' and '..' cannot stand", id="behind a slash"),
+        pytest.param("showPet", {"petId": "a/../../admin"}, "'.' and '..' cannot stand", id="between slashes"),
+        pytest.param("showPet", {"petId": "..\\admin"}, "'.' and '..' cannot stand", id="behind a backslash"),
+        pytest.param("showPet", {"petId": "..;/admin"}, "'.' and '..' cannot stand", id="before a semicolon"),
+        pytest.param("showPet", {"petId": "%2e%2e"}, "'.' and '..' cannot stand", id="encoded"),
+        pytest.param("showPet", {"petId": "%252e%252e%252fx"}, "'.' and '..' cannot stand", id="encoded twice"),
+        pytest.param("showPet", {"petId": "a\0b"}, "must not have control characters", id="a NUL"),
+        pytest.param("showPet", {"petId": "a\r\nb"}, "must not have control characters", id="a line end"),
         pytest.param("listPets", {"X-Trace": "a\r\nHost: evil"}, "must be ASCII in one line", id="two headers"),
         pytest.param("listPets", {"limit": 500}, "500 is greater than the maximum", id="more than there may be"),
         pytest.param("listPets", {"other": 1}, "other", id="an input that is none"),
@@ -184,6 +192,32 @@ async def test_a_failure_does_not_repeat_a_credential(api: Api) -> None:
     assert error_of(step).message == "listPets failed: 401 Unauthorized: bad token Bearer [hidden]"
 
 
+def in_escapes(text: str) -> str:
+    return "".join(f"\\u{ord(each):04x}" for each in text)
+
+
+ODD = 'odd"\\<t0ken>/+='
+ECHOES = [
+    pytest.param(JSONResponse({"you": ODD}), id="in JSON"),
+    pytest.param(JSONResponse({ODD: [ODD]}), id="as a name in JSON"),
+    pytest.param(Response(f'{{"you": "{in_escapes(ODD)}"}}', media_type="application/json"), id="in escapes"),
+    pytest.param(PlainTextResponse(json.dumps(ODD)), id="as JSON in a text"),
+    pytest.param(PlainTextResponse("odd&quot;\\&lt;t0ken&gt;/+="), id="in HTML"),
+    pytest.param(Response(b"\0", media_type=f"image/x-{ODD}"), id="in the type"),
+    pytest.param(JSONResponse({"detail": ODD}, status_code=400), id="in a failure"),
+]
+
+
+@pytest.mark.spec("020.3")
+@pytest.mark.parametrize("answer", ECHOES)
+async def test_an_answer_repeats_no_credential(api: Api, answer: Response) -> None:
+    api.answer = lambda _: answer
+    step = await call(tools_at(api, secured("token"), auth={"token": ODD}), "listPets")
+    told = json.dumps([step.output, step.error.message if step.error else ""])
+    assert "t0ken" not in told
+    assert "[hidden]" in told
+
+
 @pytest.mark.parametrize(
     ("schemes", "context", "sent"),
     [
@@ -244,11 +278,35 @@ async def test_a_function_gives_a_new_token_for_each_call(api: Api) -> None:
     assert api.last["headers"]["x-team"] == "blue-team"
 
 
-async def test_no_argument_takes_the_place_of_a_credential(api: Api) -> None:
-    parameter = {"name": "x-api-key", "in": "header", "schema": {"type": "string"}}
-    made = with_operation("/x", "get", {"operationId": "x", "parameters": [parameter], "security": [{"key": []}]})
-    await call(tools_at(api, made, auth={"key": SECRET}), "x", {"x-api-key": "mine"})
-    assert api.last["headers"]["x-api-key"] == SECRET
+IN_PLACE = [
+    pytest.param("key", "x-api-key", "header", "mine", id="a header"),
+    pytest.param("asked", "api_key", "query", "mine", id="a name in the query"),
+    pytest.param("asked", "filter", "query", {"api_key": "mine"}, id="a name in a free object"),
+    pytest.param("baked", "session", "cookie", "mine", id="a cookie"),
+]
+
+
+@pytest.mark.spec("020.3")
+@pytest.mark.parametrize(("scheme", "name", "place", "value"), IN_PLACE)
+async def test_no_argument_takes_the_place_of_a_credential(
+    api: Api, scheme: str, name: str, place: str, value: Any
+) -> None:
+    parameter = {"name": name, "in": place, "schema": {"type": "object"} if isinstance(value, dict) else {}}
+    made = with_operation("/x", "get", {"operationId": "x", "parameters": [parameter], "security": [{scheme: []}]})
+    await call(tools_at(api, made, auth={scheme: "s3cr3t"}), "x", {name: value})
+    headers = api.last["headers"]
+    sent = [headers.get("x-api-key"), api.last["query"], headers.get("cookie")]
+    assert "mine" not in str(sent)
+    assert "s3cr3t" in str(sent)
+
+
+@pytest.mark.spec("020.3")
+async def test_no_free_object_makes_another_verb_of_a_read(api: Api) -> None:
+    parameter = {"name": "filter", "in": "query", "schema": {"type": "object"}}
+    tools = tools_at(api, with_operation("/x", "get", {"operationId": "x", "parameters": [parameter]}))
+    step = await call(tools, "x", {"filter": {"_Method": "DELETE"}})
+    assert "'_Method' would make another verb of a read" in error_of(step).message
+    assert api.requests == []
 
 
 async def test_who_the_user_is_comes_from_the_context(api: Api) -> None:
@@ -272,6 +330,9 @@ def streamed(pieces: int, media_type: str) -> Response:
         pytest.param(JSONResponse([1, {"a": None}]), [1, {"a": None}], id="JSON"),
         pytest.param(Response('{"a": 1}', media_type="application/hal+json"), {"a": 1}, id="a kind of JSON"),
         pytest.param(Response("{a", media_type="application/json"), "{a", id="what is no JSON"),
+        pytest.param(
+            Response(b'\xef\xbb\xbf{"a": 1}', media_type="application/json"), {"a": 1}, id="a byte order mark"
+        ),
         pytest.param(PlainTextResponse("hello"), "hello", id="text"),
         pytest.param(Response(status_code=204), None, id="nothing"),
         pytest.param(Response(b"\x00" * 10, media_type="image/png"), {"type": "image/png", "bytes": 10}, id="an image"),
@@ -299,6 +360,7 @@ async def test_an_answer_is_data(api: Api, answer: Response, output: Any) -> Non
             "503 Service Unavailable; try again after 30",
             id="a page",
         ),
+        pytest.param(Response(status_code=300), "300 Multiple Choices", id="a choice"),
         pytest.param(Response(status_code=599), "599 ", id="a number that nobody knows"),
     ],
 )

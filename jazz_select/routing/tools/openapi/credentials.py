@@ -1,13 +1,16 @@
 """With what an API is asked: the credentials of its security schemes, which no model, log or error is shown."""
 
 import inspect
+import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from jazz_select.errors import ConfigError, ToolArgumentsError
+from jazz_select.json_values import with_texts
 from jazz_select.routing.tools.context_inputs import FromContext
 from jazz_select.routing.tools.openapi.document import ApiDocument
 from jazz_select.routing.tools.openapi.operations import models_of
@@ -20,6 +23,8 @@ Auth = Credential | FromContext | Callable[[], Credential | Awaitable[Credential
 HIDDEN: Final = "[hidden]"
 _SHORTEST_HIDDEN: Final = 4
 """Characters below which hiding a secret everywhere would make texts unreadable, and hide nothing."""
+_DEEPEST: Final = 200
+"""Levels of an answer in which secrets are looked for; what lies deeper is left out."""
 _MOST_NAMED: Final = 8
 
 
@@ -49,11 +54,21 @@ class Signature:
 
     def hide(self, text: str) -> str:
         """Return a text in which none of the secrets stands, however it is written there."""
-        spellings = {spelling for secret in self.secrets for spelling in (secret, quote(secret, safe=""))}
+        spellings = {spelling for secret in self.secrets for spelling in _spellings(secret)}
         for secret in sorted(spellings, key=len, reverse=True):
             if len(secret) >= _SHORTEST_HIDDEN:
                 text = text.replace(secret, HIDDEN)
         return text
+
+    def hide_in(self, value: object) -> object:
+        """Return a JSON value in whose texts none of the secrets stands."""
+        return with_texts(value, self.hide, deepest=_DEEPEST) if self.secrets else value
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """Return how a secret may stand in a text: as it is, in a URL, in JSON and in HTML."""
+    in_json = json.dumps(secret)[1:-1]
+    return secret, quote(secret, safe=""), in_json, in_json.replace("/", "\\/"), escape(secret)
 
 
 class Credentials:

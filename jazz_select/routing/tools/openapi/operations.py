@@ -39,7 +39,7 @@ _KEPT_HEADERS: Final = frozenset(
     )
 )
 """Headers that say how a request is sent, which nobody but the client may."""
-_OVERRIDES: Final = frozenset(("x-http-method", "x-http-method-override", "x-method-override", "_method"))
+METHOD_OVERRIDES: Final = frozenset(("x-http-method", "x-http-method-override", "x-method-override", "_method"))
 """By these a GET becomes something else at some servers."""
 _IDEMPOTENCY: Final = frozenset(("idempotency-key", "x-idempotency-key"))
 _STYLES: Final[Mapping[Place, frozenset[str]]] = {
@@ -377,7 +377,7 @@ def _read_parameters(
             continue
         if not is_seen(name) or not name.isascii() or (place == "header" and folded in _KEPT_HEADERS):
             raise ValueError(f"its parameter {name!a:.80} is none that may be set")
-        is_override |= folded in _OVERRIDES
+        is_override |= folded in METHOD_OVERRIDES
         if place == "header" and folded in _IDEMPOTENCY:
             call_id_header = name
             continue

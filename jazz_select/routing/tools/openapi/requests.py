@@ -1,12 +1,13 @@
 """Requests of an API: built of checked arguments, sent to its own host alone, and answered as data within bounds."""
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import quote, urlencode, urljoin
+from urllib.parse import quote, unquote, urlencode, urljoin
 
 import orjson
 
@@ -14,7 +15,7 @@ from jazz_select.errors import ToolAnswerError, ToolArgumentsError, ToolError, T
 from jazz_select.json_values import json_object, storable_text
 from jazz_select.routing.tools.openapi.credentials import Credentials, Signature
 from jazz_select.routing.tools.openapi.document import seen_text
-from jazz_select.routing.tools.openapi.operations import ApiOperation, ApiParameter
+from jazz_select.routing.tools.openapi.operations import METHOD_OVERRIDES, ApiOperation, ApiParameter
 from jazz_select.text import cut, describe_error, in_one_line, one_line
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ _LOST: Final = frozenset((502, 504))
 _UNDONE: Final = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
 """Failures by which nothing was sent."""
 _DOTS: Final = frozenset((".", ".."))
+_NO_DOTS: Final = "'.' and '..' cannot stand in the path, where they mean another one"
+_SLASHES: Final = re.compile(r"[/\\]")
+_MOST_DECODED: Final = 3
+"""How often a value is decoded to look for such segments: a proxy and the server behind it may each do so."""
 _PROBLEM_FIELDS: Final = ("title", "detail", "error_description", "message", "error", "errors", "code", "type")
 _DELIMITERS: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
@@ -104,11 +109,12 @@ def _request(
     content, media_type = _body(operation, arguments)
     if content is not None:
         headers["Content-Type"] = media_type
-    query += signature.query.items()
-    cookies += signature.cookies.items()
+    _check_query(operation, query)
+    # No argument takes the place of a credential: of two of one name, some servers read the first.
+    query = [pair for pair in query if pair[0] not in signature.query] + [*signature.query.items()]
+    cookies = [pair for pair in cookies if pair[0] not in signature.cookies] + [*signature.cookies.items()]
     if cookies:
         headers["Cookie"] = "; ".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in cookies)
-    # Last, so that no argument takes the place of a credential.
     headers = {name: value for name, value in headers.items() if name.lower() not in _folded(signature.headers)}
     asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
     url = httpx.URL(f"{base}{path}{asked}")
@@ -158,13 +164,36 @@ def _in_path(operation: ApiOperation, parameter: ApiParameter, value: object) ->
     text = _simple(parameter, value)
     if not text:
         raise ToolArgumentsError(operation.name, f"{parameter.key!r} must not be empty", (parameter.key,))
+    if any(character < " " or character == "\x7f" for character in text):
+        problem = f"{parameter.key!r} stands in the path, and must not have control characters"
+        raise ToolArgumentsError(operation.name, problem, (parameter.key,))
+    if _leads_elsewhere(text):
+        raise ToolArgumentsError(operation.name, _NO_DOTS, (parameter.key,))
     return quote(text, safe=",")
+
+
+def _leads_elsewhere(text: str) -> bool:
+    """Return whether a value has a segment of dots once it is decoded, which some servers do before they route."""
+    for decoded in range(_MOST_DECODED):
+        segments = _SLASHES.split(text)
+        # Some servers cut what follows a semicolon off a segment.
+        if any(segment.partition(";")[0] in _DOTS for segment in segments):
+            return decoded > 0 or len(segments) > 1  # dots that are only a part of a segment are looked at with it
+        text = unquote(text)
+    return False
+
+
+def _check_query(operation: ApiOperation, query: list[tuple[str, str]]) -> None:
+    """Refuse to have a read become another verb by a name that a free object put into the query."""
+    overriding = [name for name, _ in query if name.lower() in METHOD_OVERRIDES]
+    if operation.is_read and overriding:
+        raise ToolArgumentsError(operation.name, f"{overriding[0]!r} would make another verb of a read")
 
 
 def _check_segments(operation: ApiOperation, path: str) -> None:
     """Refuse what leads out of the path of the operation, whatever its pieces were."""
     if not _DOTS.isdisjoint(path.split("/")):
-        raise ToolArgumentsError(operation.name, "'.' and '..' cannot stand in the path, where they mean another one")
+        raise ToolArgumentsError(operation.name, _NO_DOTS)
 
 
 def _in_header(operation: ApiOperation, parameter: ApiParameter, value: object) -> str:
@@ -291,7 +320,7 @@ async def _result(operation: ApiOperation, response: "httpx.Response", signature
     status = response.status_code
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     content, is_whole = await _content(response, _LARGEST_ANSWER)
-    if status >= HTTPStatus.BAD_REQUEST:
+    if status >= HTTPStatus.MULTIPLE_CHOICES:
         said = signature.hide(_failure(response, content[:_READ_OF_ERROR], media_type))
         if status in _LOST and not operation.is_read:
             raise ToolOutcomeUnknownError(operation.name, said)
@@ -322,14 +351,15 @@ def _value(content: bytes, media_type: str, signature: Signature) -> object:
     is_json = media_type in {"application/json", "text/json", ""} or media_type.endswith("+json")
     is_text = is_json or media_type.startswith("text/") or media_type in {"application/xml", "application/yaml"}
     if not is_text:
-        return {"type": one_line(media_type), "bytes": len(content)}
-    text = signature.hide(content.decode(errors="replace"))
+        return {"type": signature.hide(one_line(media_type)), "bytes": len(content)}
+    text = content.decode("utf-8-sig", errors="replace")
     if is_json:
         try:
-            return cast("object", orjson.loads(text))
+            # Hidden in what was read: escapes spell a secret in more ways than can be looked for.
+            return signature.hide_in(cast("object", orjson.loads(text)))
         except orjson.JSONDecodeError:
             pass  # it says that it is JSON, and is a text
-    return cut(text, _LONGEST_TEXT)
+    return cut(signature.hide(text), _LONGEST_TEXT)
 
 
 def _failure(response: "httpx.Response", content: bytes, media_type: str) -> str:
