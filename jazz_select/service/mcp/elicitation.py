@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import orjson
-from mcp import types
+from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
 from jazz_select.routing.question import question, visible
 from jazz_select.routing.records import ToolCall
-from jazz_select.text import beginning, json_line
+from jazz_select.text import beginning, in_one_line, json_line
 
 ANSWER: Final = "approval"
 """What the question is called among the inputs that a call requires."""
@@ -124,6 +124,8 @@ async def _asked(context: Context, text: str) -> Verdict:
             said = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)
     except TimeoutError:
         return Deny(f"nobody answered within {_SECONDS:g} s")
+    except MCPError as error:
+        return Deny(f"the client could not ask anybody: {in_one_line(beginning(error.error.message, _LONGEST_REASON))}")
     return _answer(said)
 
 

@@ -214,7 +214,9 @@ class Guard:
         await self._ready()
         tool = self._refreshed().get(params.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {plain_text(params.name[:200])}")
+            raise MCPError(
+                INVALID_PARAMS, f"Unknown tool: {plain_text(params.name[:200])}{self._withheld(params.name)}"
+            )
         client = self._client_of(context.request)
         if self._at_once[client] >= self._limits.at_once:
             return failure(f"{self._limits.at_once} calls are being made already: wait for one of them to end")
@@ -230,19 +232,26 @@ class Guard:
         tool = bind_context(tool, request_context(context))
         relay = Relay(context.session.report_progress)
         own_id = request_call_id(context)
+        let_pass: list[ToolCall] = []
         with set_in(relayed, relay):
             began = perf_counter()
-            outcome = await call_tool(
-                tool,
-                params.arguments or {},
-                door="mcp",
-                timeout_s=None,  # its server has a limit of its own
-                approve=self._approver(context, params, tool, client),
-                # An answer belongs to the call that was asked about; else the application may name it.
-                call_id=_asked_id(params) or (f"{client}:{own_id}" if own_id else ""),
-                claims=self._claims,
-            )
-        await self._log.note("answered", self._told(outcome, tool, client, perf_counter() - began))
+            try:
+                outcome = await call_tool(
+                    tool,
+                    params.arguments or {},
+                    door="mcp",
+                    timeout_s=None,  # its server has a limit of its own
+                    approve=self._approver(context, params, tool, client, let_pass),
+                    # An answer belongs to the call that was asked about; else the application may name it.
+                    call_id=_asked_id(params) or (f"{client}:{own_id}" if own_id else ""),
+                    claims=self._claims,
+                )
+            except asyncio.CancelledError:
+                for call in let_pass:
+                    self._log.note_at_once("cancelled", _call_fields(call, tool, client))
+                raise
+        told = self._told(outcome, tool, client, perf_counter() - began)
+        await self._log.note("answered", told, params.arguments)
         if outcome.status == "asked":
             reason = "" if outcome.reason == _TO_BE_APPROVED else outcome.reason
             return input_required(outcome.call, tool.provider, reason)
@@ -250,9 +259,15 @@ class Guard:
         return with_notes(outcome_of(outcome, relay, only_reads=only_reads), outcome)
 
     def _approver(
-        self, context: Context, params: types.CallToolRequestParams, tool: Tool, client: str
+        self,
+        context: Context,
+        params: types.CallToolRequestParams,
+        tool: Tool,
+        client: str,
+        let_pass: list[ToolCall],
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
         asked = self._asking.approver(context, params, tool.provider)
+        changes = self._changes[client]
 
         async def decide(call: ToolCall) -> Verdict:
             waits = call.destructive or self._asking.policy == "always"
@@ -260,6 +275,14 @@ class Guard:
                 verdict: Verdict = Deny(problem)
             else:
                 verdict = await asked(call)
+            counted: list[float] = []
+            if waits and isinstance(verdict, Allow):
+                # While the person thought, its server may have changed it, and other calls may have been let pass.
+                if problem := self._changed_since(tool) or self._too_many(client):
+                    verdict = Deny(problem)
+                else:
+                    counted.append(monotonic())
+                    changes.extend(counted)
             event = "allowed" if isinstance(verdict, Allow) else "asked" if isinstance(verdict, Ask) else "denied"
             fields = {
                 **_call_fields(call, tool, client),
@@ -268,12 +291,29 @@ class Guard:
             try:
                 await self._log.write(event, fields, call.arguments)
             except OSError as error:
+                for each in counted:
+                    changes.remove(each)
                 return Deny(f"the guard's log cannot be written ({describe_error(error)}), so nothing was called")
-            if waits and isinstance(verdict, Allow):
-                self._changes[client].append(monotonic())
+            if isinstance(verdict, Allow):
+                let_pass.append(call)
             return verdict
 
         return decide
+
+    def _withheld(self, name: str) -> str:
+        """Return why a tool that was listed before is unknown by now, if its server has changed it."""
+        for upstream in self.gateway.upstreams:
+            spec = upstream.spec.model_copy(update={"prefix": ""})
+            for own_name, changed in upstream.withheld.items():
+                if self._names.of(spec, own_name) == name:
+                    return f": its MCP server {spec.name} has changed its {changed}; start the guard anew to allow it"
+        return ""
+
+    def _changed_since(self, tool: Tool) -> str:
+        """Return why a call that was asked about is not made, if its tool is no longer what it was."""
+        if tool.name in self._refreshed():
+            return ""
+        return f"its MCP server {tool.provider} describes {tool.name} otherwise since it was asked about"
 
     def _too_many(self, client: str) -> str:
         most = self._limits.changes_per_hour
