@@ -15,6 +15,8 @@ from jazz_select.text import did_you_mean, template_fields
 from jazz_select.threads import set_in
 
 ENGLISH: Final = "en"
+_REASON: Final = "must_"
+"""What the keys of reasons begin with, which a new language may leave out: they are said in English then."""
 _Table = Mapping[str, str]
 
 
@@ -50,11 +52,13 @@ class Texts:
             own = cast("Mapping[str, Any]", value)
             for key, text in own.items():
                 _check(f"{name}.{key}", key, text)
-            missing = [] if name in self._tables else [key for key in english if key not in own]
+            needed = [] if name in self._tables else [key for key in english if not key.startswith(_REASON)]
+            missing = [key for key in needed if key not in own]
             if missing:
                 whole = "a new language needs every sentence of [en] in jazz_select/texts.toml"
                 raise ConfigError(f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}")
-            self._tables[name] = {**self._tables.get(name, {}), **own}
+            reasons = {key: text for key, text in english.items() if key.startswith(_REASON)}
+            self._tables[name] = {**reasons, **self._tables.get(name, {}), **own}
 
     def spoken(self, messages: Iterable[str]) -> "Sentences":
         """Return the sentences in the language of a conversation, its latest message first; else in English."""

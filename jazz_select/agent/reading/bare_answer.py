@@ -98,6 +98,19 @@ def fitting_inputs(wanted: Mapping[str, Wanted], message: str, context: ReadingC
     return {name: values[0] for name, values in read.items() if values}
 
 
+def unfit_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
+    """Return the value that a message consists of, if it is outside of what the only input with its type takes.
+
+    These are 0 for a number above 0, and A-1 for a code of four characters, so that the reason can be said.
+    """
+    text, alone = message.strip(), len(wanted) == 1
+    if not text.strip(EDGES) or len(text) > _LONGEST_ANSWER:
+        return {}
+    read = {name: _values_read(name, want, text, context, alone=alone, fitting=False) for name, want in wanted.items()}
+    found = {name: values[0] for name, values in read.items() if values}
+    return found if len(found) == 1 else {}
+
+
 def understood_answer(
     wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN, *, whole: bool
 ) -> dict[str, tuple[Any, ...]]:
@@ -221,7 +234,9 @@ def is_value(message: str, context: ReadingContext = _UNKNOWN) -> bool:
     return any(read_expression(message, kind, context).value is not None for kind in _DAY_OR_TIME)
 
 
-def _values_read(name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool) -> list[object]:
+def _values_read(
+    name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool, fitting: bool = True
+) -> list[object]:
     found: list[object] = []
     for each in alternatives(want.part, want.root):
         expression = _expression(name, text, each.type, each.schema, context)
@@ -229,7 +244,7 @@ def _values_read(name: str, want: Wanted, text: str, context: ReadingContext, *,
             found += _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
         elif expression.value is not None and (alone or each.type != "boolean" or _is_spelt_flag(text)):
             found.append(json_form(expression.value))
-    return [value for value in found if fits(name, value, want)]
+    return [value for value in found if not fitting or fits(name, value, want)]
 
 
 def _is_spelt_flag(text: str) -> bool:

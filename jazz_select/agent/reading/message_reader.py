@@ -16,6 +16,7 @@ from jazz_select.agent.reading.bare_answer import (
     readings_of_time,
     several_answers,
     understood_answer,
+    unfit_answer,
     yes_not_taken,
 )
 from jazz_select.agent.reading.choice_answer import named_choice
@@ -164,6 +165,10 @@ class MessageReader:
         answers = bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
         if answers:
             return await self._with_values(waiting, answers)
+        if unfit := unfit_answer(lacking, message, context):
+            refused = await self._with_values(waiting, unfit)
+            if refused.said.wrong:
+                return refused
         known = known_values(state, waiting)
         inputs = self.selections.inputs(state, waiting.name)
         beside = {name: want for name, want in inputs.items() if name not in known}

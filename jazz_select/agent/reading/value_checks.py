@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.known_flows import tools_named
+from jazz_select.agent.reading.expressions.showing import in_full
+from jazz_select.agent.reading.value_reasons import reason_of
 from jazz_select.errors import CannotDo, FlowError, ToolArgumentsError, WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
-from jazz_select.routing.tools.functions import argument_problem
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, describe_error, filled, in_one_line, in_words, written
-from jazz_select.texts import say
+from jazz_select.texts import current_language, say
 from jazz_select.threads import run_with_timeout
 
 _CHECK_S: Final = 10.0
@@ -86,7 +87,7 @@ def _tools_of(flow: BaseFlow | None, tools: Mapping[str, Tool]) -> list[Tool]:
 
 async def _type_problem(tools: Iterable[Tool], name: str, value: object) -> str:
     """Return, for the user, why a value is none that these tools take; empty if they take it."""
-    shown = beginning(in_one_line(written(value)), _LONGEST)
+    shown = beginning(in_one_line(in_full(written(value), current_language())), _LONGEST)
     for tool in tools:
         if name not in fields(tool.input_schema):
             continue
@@ -95,7 +96,7 @@ async def _type_problem(tools: Iterable[Tool], name: str, value: object) -> str:
             try:
                 await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
             except ToolArgumentsError as error:
-                why = argument_problem(error)
+                why = reason_of(error)
                 return (
                     say("wrong_because", value=shown, input=in_words(name), why=why)
                     if why

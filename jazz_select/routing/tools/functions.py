@@ -38,8 +38,6 @@ _UNHASHABLE: Final = ("list", "set", "dict", "typed-dict")
 _OTHER_BRANCH: Final = frozenset({"python_schema", "strict_schema", "metadata", "serialization", "cls", "config"})
 """The parts of a pydantic schema that are not met on the way from JSON."""
 _LONGEST_CAUSE: Final = 200
-_OF_VALIDATORS: Final = frozenset({"value_error", "assertion_error"})
-"""The kinds of pydantic's errors that an author's validator raises, in its own words."""
 _MOST_PROBLEMS: Final = 5
 _RETURNED: Final = "what it returns"
 _ANYTHING: Final = TypeAdapter[Any](Any)
@@ -188,19 +186,6 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
     except Exception as error:  # what a validator of somebody else's raises
         problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
         raise ToolArgumentsError(tool, problem, (name,)) from error
-
-
-def argument_problem(error: ToolArgumentsError) -> str:
-    """Return why a value is refused, for users: the words of its author's validator, or what the type must be."""
-    cause = error.__cause__
-    if not isinstance(cause, ValidationError):
-        return ""
-    first = cause.errors(include_url=False, include_input=False)[0]
-    if first["type"] in _OF_VALIDATORS:
-        own = first.get("ctx", {}).get("error")
-        return beginning(str(own), _LONGEST_CAUSE) if own is not None else ""
-    message = first["msg"].partition(",")[0]
-    return beginning(message.replace("Input should be", "it must be"), _LONGEST_CAUSE)
 
 
 def _given(adapter: "TypeAdapter[Any]", result: object) -> object:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from ipaddress import IPv4Address
 from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import AfterValidator, HttpUrl
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
+from pydantic import AfterValidator, AnyUrl, BeforeValidator, Field, FutureDate, HttpUrl, PastDate
+from pydantic_core import PydanticCustomError
 
 from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, Input, Policy
 from jazz_select.agent import TurnResult
@@ -316,7 +319,7 @@ REFUSED = [
         "www.shop24.example",
         "www.shop24.example cannot be used for value: it must be a valid URL. Which one?",
     ),
-    ("by_host", "10.0.0.300", "10.0.0.300 cannot be used for value: Input is not a valid IPv4 address. Which one?"),
+    ("by_host", "10.0.0.300", "10.0.0.300 cannot be used for value: it must be an IP address. Which one?"),
     ("for_even", "5", "5 cannot be used for value: must be even. Which one?"),
 ]
 
@@ -328,6 +331,84 @@ async def test_a_value_that_the_tools_type_refuses_is_asked_for_again(tool: str,
     agent = agent_for(getattr(desk, tool), Input("value", "Which one?"))
     last = (await talk(agent, "I would like to book please", answer))[-1]
     assert (last.status, last.text, [each.name for each in last.conversation.flows]) == ("waiting", text, ["book"])
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+def custom(value: str) -> str:
+    raise PydanticCustomError("no_such_tariff", "there is no such tariff")
+
+
+REASONS: list[tuple[Any, str, str]] = [
+    (Annotated[str, BeforeValidator(int)], "abc", ""),
+    (Annotated[int, Gt(0)], "0", "it must be more than 0"),
+    (Annotated[int, Ge(18)], "17", "it must be at least 18"),
+    (Annotated[float, Lt(10)], "10", "it must be less than 10"),
+    (Annotated[Decimal, Le(500)], "600", "it must be at most 500"),
+    (Annotated[int, MultipleOf(5)], "7", "it must be a multiple of 5"),
+    (Annotated[Decimal, Field(decimal_places=2)], "1.234", "it may have 2 decimals at most"),
+    (Annotated[str, MinLen(4)], "A-1", "it must have at least 4 characters"),
+    (Annotated[str, MaxLen(4)], "A-1234", "it may have 4 characters at most"),
+    (Annotated[str, Field(pattern="^[A-Z]-[0-9]$")], "A-12", "it must be written in another form"),
+    (Annotated[date, Ge(date(2026, 6, 1))], "tomorrow", "it must be at least Monday, June 1, 2026"),
+    (Annotated[time, Le(time(18))], "19:00", "it must be at most 18:00"),
+    (Annotated[date, AfterValidator(lambda day: day)], "A-12", ""),
+    (PastDate, "2999-01-01", "it must lie in the past"),
+    (FutureDate, "2020-01-01", "it must lie in the future"),
+    (Annotated[str, AfterValidator(custom)], "A-12", "there is no such tariff"),
+    (AnyUrl, "A-12", "it must be a valid URL"),
+]
+
+
+@pytest.mark.spec("019.2")
+@pytest.mark.parametrize(("kind", "answer", "why"), REASONS, ids=[f"{why}: {said}" for _, said, why in REASONS])
+async def test_the_reason_of_a_refusal_is_said_by_its_kind(kind: Any, answer: str, why: str) -> None:
+    def book(value: Any) -> dict[str, str]:
+        """Book it."""
+        return {"got": f"{value}"}
+
+    book.__annotations__["value"] = kind
+    agent = agent_for(book, Input("value", "Which one?"))
+    last = (await talk(agent, "I would like to book please", answer, now=NOW))[-1]
+    assert last.status == "waiting"
+    assert f"value: {why}. Which one?" in last.text if why else "must" not in last.text
+
+
+@pytest.mark.spec("019.2")
+@pytest.mark.parametrize(
+    ("message", "answer", "why"),
+    [
+        ("ich möchte bitte einen Tisch buchen", "0", "es muss mehr als 0 sein"),
+        ("je voudrais réserver une table s'il vous plaît", "0", "il faut plus de 0"),
+        ("quiero reservar una mesa por favor", "0", "debe ser más de 0"),
+        ("vorrei prenotare un tavolo per favore", "0", "deve essere più di 0"),
+        ("я хочу забронировать столик пожалуйста", "0", "нужно больше 0"),
+        ("テーブルを予約したいのですが", "0", "0より大きくなければなりません"),
+    ],
+)
+async def test_a_reason_is_in_the_language_of_the_conversation(message: str, answer: str, why: str) -> None:
+    def book(guests: Annotated[int, Gt(0)]) -> dict[str, str]:
+        """Book it."""
+        return {"got": f"{guests}"}
+
+    agent = agent_for(book, Input("guests", "?"))
+    assert why in (await talk(agent, message, answer))[-1].text
+
+
+@pytest.mark.spec("019.2")
+async def test_a_rare_reason_is_said_in_english_conversations_only() -> None:
+    def book(value: Annotated[Decimal, Field(max_digits=3)]) -> dict[str, str]:
+        """Book it."""
+        return {"got": f"{value}"}
+
+    agent = agent_for(book, Input("value", "?"))
+    english = (await talk(agent, "I would like to book please", "12345"))[-1].text
+    german = (await talk(agent, "ich möchte bitte einen Tisch buchen", "12345"))[-1].text
+    assert "no more than 3 digits" in english
+    assert german == "12345 passt nicht für value. ?"
 
 
 @pytest.mark.spec("019.2")
