@@ -83,7 +83,7 @@ class Index:
         finally:
             self.embedder.replaying = False
         words = self.encoder.lexical.query(text) if leg == "bm25" else None
-        sparse = words if self.model.terms is None else self.model.terms.weighed(words)
+        sparse = words if self.model.terms is None else self.model.terms.weigh_query(words)
         query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, depth=depth)
         if not query.arms:
             return []

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, cast
 
-from jazz_select.chat.json_reader import decoded
+from jazz_select.chat.json_reader import parse_whole
 from jazz_select.text import name_shown, some_of
 
 TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id", "action", "action_name")
@@ -48,12 +48,12 @@ def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
     return {folded_key(key): value for key, value in reversed([*islice(item.items(), _MOST_FIELDS)])}
 
 
-def _folded(keys: Iterable[str]) -> tuple[str, ...]:
+def _fold_keys(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(folded_key, keys)))
 
 
-_TOOLS, _ARGUMENTS, _IDS = _folded(TOOL_KEYS), _folded(ARGUMENT_KEYS), _folded(_ID_KEYS)
-_WRAPPINGS, _AFTERS, _REASONS = _folded(WRAPPING_KEYS), _folded(AFTER_KEYS), _folded(REASON_KEYS)
+_TOOLS, _ARGUMENTS, _IDS = _fold_keys(TOOL_KEYS), _fold_keys(ARGUMENT_KEYS), _fold_keys(_ID_KEYS)
+_WRAPPINGS, _AFTERS, _REASONS = _fold_keys(WRAPPING_KEYS), _fold_keys(AFTER_KEYS), _fold_keys(REASON_KEYS)
 CALLING: Final = frozenset((*_TOOLS, *_ARGUMENTS, *_WRAPPINGS, "toolcalls"))
 """The folded keys of which an object that is meant as a call has some."""
 
@@ -87,7 +87,7 @@ def read_call(call: Mapping[Any, Any], *, known: Collection[str] = ()) -> Writte
         known: Further keys that the caller understands.
     """
     fields, shown = folded_fields(call), _as_written(call)
-    own_id, after = _id_of(fields), _after(fields)
+    own_id, after = _id_of(fields), _dependencies(fields)
     for wrapping in _WRAPPINGS:
         inner = fields.get(wrapping)
         if isinstance(inner, Mapping):
@@ -175,7 +175,7 @@ def _arguments_of(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], set[str
     for key in keys:
         value = fields[key]
         if isinstance(value, str):
-            value = decoded(value) if value.strip() else None
+            value = parse_whole(value) if value.strip() else None
         if value is None:
             continue
         if not isinstance(value, Mapping):
@@ -194,7 +194,7 @@ def _id_of(fields: Mapping[str, Any]) -> str:
     return next((found for key in _IDS if (found := _as_id(fields.get(key)))), "")
 
 
-def _after(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def _dependencies(fields: Mapping[str, Any]) -> tuple[str, ...]:
     found: list[str] = []
     for key in _AFTERS:
         value = fields.get(key)

@@ -169,7 +169,7 @@ class ModelClient(Generic[M, T]):
         async with self._admitted(call):
             async for attempt in attempts:
                 with attempt:
-                    return await _ended(once(), self.name), attempt.retry_state.attempt_number
+                    return await _await_call(once(), self.name), attempt.retry_state.attempt_number
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
     async def aclose(self) -> None:
@@ -184,7 +184,7 @@ class ModelClient(Generic[M, T]):
         _log.info("model=<%s>, attempt=<%d>, error=<%s> | asking again", self.name, state.attempt_number, kind)
 
 
-async def _ended(call: Awaitable[T], model: str) -> T:
+async def _await_call(call: Awaitable[T], model: str) -> T:
     """Await a call. A `BaseException` that it raises is a failure of the model."""
     own = asyncio.current_task()
     try:

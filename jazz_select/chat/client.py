@@ -160,7 +160,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         Other errors of the model pass unchanged once retries are used up or would not help.
         """
         asked = cache(question)
-        answer, attempts = await self._run(lambda: self._once(asked()), deadline)
+        answer, attempts = await self._run(lambda: self._complete_once(asked()), deadline)
         return replace(answer, attempts=attempts)
 
     async def ask_until_usable(
@@ -251,7 +251,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         written: list[str] = []
         async with self._admitted(call):
             with span(self.name, "chat") as chat:
-                deltas = model.stream(messages, **self._beside(question))
+                deltas = model.stream(messages, **self._call_options(question))
                 try:
                     async for delta in deltas:
                         if call.left:
@@ -287,14 +287,14 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
             raise ModelError(self.name, f"the reply is longer than {LONGEST} characters", retryable=False)
         return length + len(piece)
 
-    def _beside(self, question: Inquiry) -> dict[str, Any]:
+    def _call_options(self, question: Inquiry) -> dict[str, Any]:
         tools = {"tools": question.tools} if question.tools and self.takes_tools else {}
         return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
 
-    async def _once(self, question: Inquiry) -> ChatReply:
+    async def _complete_once(self, question: Inquiry) -> ChatReply:
         messages = shape_messages(question.messages)
         with span(self.name, "chat") as chat:
-            given = await self._model.complete(messages, **self._beside(question))
+            given = await self._model.complete(messages, **self._call_options(question))
             cleaned = clean_reply(given)
             _note(chat, messages, cleaned)
         return _chat_reply(cleaned, given)
@@ -350,16 +350,18 @@ def client_for(
 def _note(chat: Span | None, messages: Sequence[Message], cleaned: CleanReply | None) -> None:
     if chat is None:
         return
-    chat.hold({"messages": [{"role": each.role, "content": each.content, **_called(each)} for each in messages]})
+    chat.hold(
+        {"messages": [{"role": each.role, "content": each.content, **_tool_calls_field(each)} for each in messages]}
+    )
     if cleaned is not None:
         reply = cleaned.reply
-        chat.hold({"reply": cleaned.written, **_called(reply)})
+        chat.hold({"reply": cleaned.written, **_tool_calls_field(reply)})
         chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
         if reply.usage is not None:
             chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
             chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})
 
 
-def _called(said: Message | Reply) -> dict[str, Any]:
+def _tool_calls_field(said: Message | Reply) -> dict[str, Any]:
     calls = [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in said.tool_calls]
     return {"tool_calls": calls} if calls else {}

@@ -68,14 +68,14 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         if problem := self._why_not(state, questions):
             raise DecisionAskError(self.name, problem)
         asked = dict(questions)
-        reply, _ = await self._run(lambda: self._once(state, asked), deadline)
+        reply, _ = await self._run(lambda: self._decide_once(state, asked), deadline)
         return reply
 
-    async def _once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+    async def _decide_once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         with span(self.name, "decide") as decide:
             if decide is not None:
                 decide.hold({"state": state, "questions": {name: each.asked for name, each in questions.items()}})
-            reply = self._checked(await self._model.decide(state, questions), questions)
+            reply = self._check_reply(await self._model.decide(state, questions), questions)
             if decide is not None:
                 decide.hold({"probabilities": reply.probabilities})
                 sure = {name: round(max(each.values()), 4) for name, each in reply.probabilities.items()}
@@ -96,9 +96,9 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         for name, question in questions.items():
             count = len(labels_of(question))
             if count < _FEWEST:
-                return f"the question {_shown(name)} has {count} options, and takes two at least"
+                return f"the question {_show_name(name)} has {count} options, and takes two at least"
             if most is not None and isinstance(question, ChoiceQuestion) and count > most:
-                return f"the question {_shown(name)} has {count} options, and this model takes {most}: offer fewer"
+                return f"the question {_show_name(name)} has {count} options, and this model takes {most}: offer fewer"
         return self._excess_tokens(state, questions)
 
     def _excess_tokens(self, state: str, questions: Mapping[str, Question]) -> str:
@@ -111,15 +111,15 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
             return ""
         return f"the text and a question have about {tokens} tokens, and this model takes {most}: shorten the text"
 
-    def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
+    def _check_reply(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
         if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
             problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply of a mapping"
             raise DecisionReplyError(self.name, problem)
         given: Mapping[Any, Any] = reply.probabilities
         if missing := [name for name in questions if name not in given]:
-            raise DecisionReplyError(self.name, f"it lacks {_listed(missing)}; it has to answer each question")
+            raise DecisionReplyError(self.name, f"it lacks {_list_names(missing)}; it has to answer each question")
         if strange := [name for name in given if name not in questions]:
-            raise DecisionReplyError(self.name, f"it answers what was not asked: {_listed(strange)}")
+            raise DecisionReplyError(self.name, f"it answers what was not asked: {_list_names(strange)}")
         read: dict[str, dict[str, float]] = {}
         for name, question in questions.items():
             labels = labels_of(question)
@@ -158,12 +158,12 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
         return f"it is {type(given).__name__}, where a probability for each option is wanted"
     by_label = cast("Mapping[Any, Any]", given)
     if strange := [label for label in by_label if label not in labels]:
-        return f"not among the options: {_listed(strange)}"
+        return f"not among the options: {_list_names(strange)}"
     if missing := [label for label in labels if label not in by_label]:
-        return f"it lacks the options {_listed(missing)}; each wants a probability"
+        return f"it lacks the options {_list_names(missing)}; each wants a probability"
     if wrong := [label for label in labels if not _is_probability(by_label[label])]:
         said = cut(as_text(by_label[wrong[0]]), 30)
-        return f"the probability of {_listed(wrong)} is {said}; a number from 0 to 1 is wanted"
+        return f"the probability of {_list_names(wrong)} is {said}; a number from 0 to 1 is wanted"
     values = [float(by_label[label]) for label in labels]
     if problem := _why_no_sum(values):
         return problem
@@ -195,8 +195,8 @@ def _why_no_sum(values: Sequence[float]) -> str:
     return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
 
 
-def _listed(names: list[Any]) -> str:
-    return some_of(names, _NAMED, _shown)
+def _list_names(names: list[Any]) -> str:
+    return some_of(names, _NAMED, _show_name)
 
 
 def _text_of(question: Question) -> str:
@@ -206,7 +206,7 @@ def _text_of(question: Question) -> str:
     return f"{question.asked}\n{question.yes}\n{question.no}"
 
 
-def _shown(name: object) -> str:
+def _show_name(name: object) -> str:
     return name_shown(cut(as_text(name), 60))
 
 
@@ -267,9 +267,9 @@ class Decider:
         names, most = list(named), self._client.most_questions or len(named) or 1
         parts = [{name: named[name] for name in names[start : start + most]} for start in range(0, len(names), most)]
         deadline = Deadline.after(self._timeout_s)
-        return [each for part in parts for each in await self._asked(state, part, deadline)]
+        return [each for part in parts for each in await self._ask_client(state, part, deadline)]
 
-    async def _asked(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
+    async def _ask_client(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
         try:
             reply = await self._client.ask(state, questions, deadline)
         except Exception as error:  # noqa: BLE001 - any error of a model; another is asked

@@ -51,7 +51,7 @@ def too_large_calls(calls: object) -> str:
     return f"has calls that hold {excess}" if excess else ""
 
 
-def decoded(text: str) -> Any:
+def parse_whole(text: str) -> Any:
     """Parse the whole text, or return BROKEN, also if it is too large."""
     if too_large(text):
         return BROKEN
@@ -63,11 +63,11 @@ def decoded(text: str) -> Any:
 
 def unquoted(text: str) -> tuple[str, Any]:
     """Return a text and its value or BROKEN; of a quoted answer, those of its content."""
-    value = decoded(text)
+    value = parse_whole(text)
     if not isinstance(value, str):
         return text, value
     inner = value.strip()
-    return inner, decoded(inner)
+    return inner, parse_whole(inner)
 
 
 class Located(NamedTuple):
@@ -108,15 +108,15 @@ def _read_until(error: ValueError | RecursionError, end: int) -> int:
     return end
 
 
-def embedded(text: str) -> list[Any]:
+def find_embedded(text: str) -> list[Any]:
     """Return the outermost arrays and objects in `text`, in order."""
     return [each.value for each in standing(text)]
 
 
 def values_in(text: str) -> list[Any]:
     """Return the value that `text` is, else the arrays and objects in it; none if it is too large."""
-    whole = decoded(text.strip())
-    return embedded(text) if whole is BROKEN else [whole]
+    whole = parse_whole(text.strip())
+    return find_embedded(text) if whole is BROKEN else [whole]
 
 
 def ends_as_json(text: str) -> bool:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Final, cast, get_args
 
 from jazz_select.chat.incoming import text_of
-from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.chat.json_reader import BROKEN, parse_whole
 from jazz_select.errors import MessageError
 from jazz_select.json_values import storable
 from jazz_select.text import as_text, cut, json_line
@@ -68,7 +68,7 @@ def shape_messages(given: Iterable[Message], dialect: Dialect | None = None) -> 
     Raises:
         MessageError: A message cannot be sent to any model; the error says which, and what to do.
     """
-    messages = _paired([_readable(number, each) for number, each in enumerate(given)])
+    messages = _pair_results([_readable(number, each) for number, each in enumerate(given)])
     messages = _with_unique_ids(messages, dialect)
     return messages if dialect is None else _in_dialect(messages, dialect)
 
@@ -98,7 +98,7 @@ def _readable(number: int, message: object) -> Message:
 # --- calls and their results ---
 
 
-def _paired(messages: Sequence[Message]) -> list[Message]:
+def _pair_results(messages: Sequence[Message]) -> list[Message]:
     """Put the results of each call directly behind it, one each; what answers no call becomes a text of the user."""
     if not any(each.tool_calls or each.role == "tool" for each in messages):
         return list(messages)
@@ -206,7 +206,7 @@ def _in_dialect(messages: Sequence[Message], dialect: Dialect) -> list[Message]:
             shaped.append(Message(role="user", content=OPENING))
         elif last is not None and last.role == message.role and message.role != "tool":
             if message.role == "user" or not (last.tool_calls or last.origin or message.origin):
-                message = _joined(last, message)
+                message = _join_messages(last, message)
                 shaped.pop()
             else:
                 shaped.append(Message(role="user", content=GOES_ON))
@@ -219,7 +219,7 @@ def _in_dialect(messages: Sequence[Message], dialect: Dialect) -> list[Message]:
     return shaped
 
 
-def _joined(first: Message, second: Message) -> Message:
+def _join_messages(first: Message, second: Message) -> Message:
     text = "\n\n".join(each.content for each in (first, second) if each.content.strip())
     return replace(second, content=text)
 
@@ -248,7 +248,7 @@ def _fitting_name(given: str, dialect: Dialect) -> str:
 
 
 def _object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
-    value: object = decoded(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
+    value: object = parse_whole(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
     if isinstance(value, Mapping):
         return storable(cast("Mapping[str, Any]", value))
     text = "" if value is BROKEN and not isinstance(arguments, str) else as_text(arguments)

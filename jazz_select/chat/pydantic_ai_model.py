@@ -113,7 +113,7 @@ class PydanticAIAdapter:
     def _refuse_other_kind(self, model: "str | Model") -> None:
         raise NotImplementedError
 
-    def _here(self) -> "Model":
+    def _model_of_loop(self) -> "Model":
         if not isinstance(self._source, str):
             return self._first
         loop = asyncio.get_running_loop()
@@ -179,8 +179,8 @@ class PydanticAIModel(PydanticAIAdapter):
         `tools` are what it may call. Failures are `ModelError`s; a `ConfigError` if pydantic-ai rejects the
         configuration.
         """
-        theirs = self._translated(messages)
-        sent = self._sent(schema, tools)
+        theirs = self._model_messages(messages)
+        sent = self._schema_to_send(schema, tools)
         self._check_schemas(sent, tools)
         limit = asyncio.timeout(self._deadline_s)
         try:
@@ -192,7 +192,7 @@ class PydanticAIModel(PydanticAIAdapter):
             raise self._failed(error, sent) from error
         return self._noted(self._read_response(response), tools)
 
-    def _translated(self, messages: Sequence[Message]) -> "list[ModelMessage]":
+    def _model_messages(self, messages: Sequence[Message]) -> "list[ModelMessage]":
         return to_model_messages(shape_messages(messages, self._dialect))
 
     def _check_schemas(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> None:
@@ -214,7 +214,9 @@ class PydanticAIModel(PydanticAIAdapter):
         is_told = "finish_reason" in (response.provider_details or {}) or reply.finish_reason not in {"", "stop"}
         return replace(reply, finish_reason=INCOMPLETE) if streamed and self._dialect and not is_told else reply
 
-    def _sent(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> Mapping[str, Any] | None:
+    def _schema_to_send(
+        self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
+    ) -> Mapping[str, Any] | None:
         return schema if self._takes_schema and (self._takes_both or not tools) else None
 
     def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
@@ -233,12 +235,12 @@ class PydanticAIModel(PydanticAIAdapter):
         """
         from pydantic_ai.direct import model_request_stream
 
-        sent = self._sent(schema, tools)
+        sent = self._schema_to_send(schema, tools)
         self._check_schemas(sent, tools)
         parameters = to_parameters(sent, tools, plain=self._plain_tools)
         written = model_request_stream(
-            self._here(),
-            self._translated(messages),
+            self._model_of_loop(),
+            self._model_messages(messages),
             model_settings=self._settings,
             model_request_parameters=parameters,
         )
@@ -282,21 +284,21 @@ class PydanticAIModel(PydanticAIAdapter):
         """
         from pydantic_ai.direct import model_request
 
-        async def once(*, plain: bool) -> "ModelResponse":
+        async def request_once(*, plain: bool) -> "ModelResponse":
             return await model_request(
-                self._here(),
+                self._model_of_loop(),
                 messages,
                 model_settings=self._settings,
                 model_request_parameters=to_parameters(schema, tools, plain=plain),
             )
 
         try:
-            return await once(plain=self._plain_tools)
+            return await request_once(plain=self._plain_tools)
         except Exception as error:
             if not tools or self._plain_tools or not is_refused(error):
                 raise
             try:
-                response = await once(plain=True)
+                response = await request_once(plain=True)
             except Exception as again:
                 if is_refused(again):
                     raise error from None
@@ -339,7 +341,7 @@ class PydanticAIDecisions(PydanticAIAdapter):
         from pydantic_ai.models import check_allow_model_requests
         from pydantic_ai.models.decision import DecisionRequest
 
-        model = self._theirs(self._here())
+        model = self._theirs(self._model_of_loop())
         most = model.max_questions
         if most is not None and len(questions) > most:
             problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
@@ -619,16 +621,16 @@ def _with_tags_in_text(model: "Model") -> "Model":
     """
     inner: Any = getattr(model, "wrapped", None)
     if inner is not None:
-        return _copied(model, wrapped=_with_tags_in_text(inner))
+        return _copy_model(model, wrapped=_with_tags_in_text(inner))
     several: Sequence[Model] = getattr(model, "models", ())
     if several:
-        return _copied(model, models=[_with_tags_in_text(each) for each in several])
+        return _copy_model(model, models=[_with_tags_in_text(each) for each in several])
     if not any(each.__name__ in _TAGGING for each in type(model).__mro__):
         return model
-    return _copied(model, profile={**model.profile, "thinking_tags": _NO_TAGS})
+    return _copy_model(model, profile={**model.profile, "thinking_tags": _NO_TAGS})
 
 
-def _copied(model: "Model", **changes: object) -> "Model":
+def _copy_model(model: "Model", **changes: object) -> "Model":
     copied = copy.copy(model)
     vars(copied).update(changes)
     return copied

@@ -108,13 +108,13 @@ class ReasoningFilter:
     def feed(self, piece: str) -> Shown:
         """Add a piece, and return what is certainly visible by now."""
         self._text, self._at = self._text[self._at :] + piece, 0
-        self._read()
+        self._consume_text()
         return self._take()
 
     def finish(self, *, cut_off: bool = False) -> Shown:
         """End the text, and return its rest; `cut_off` as of `without_reasoning`."""
         self._is_end = True
-        self._read()
+        self._consume_text()
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None and not cut_off:
             self._show("".join((*doubtful, self._text[self._at :])))
@@ -132,7 +132,7 @@ class ReasoningFilter:
         self._pieces, self._restarts = [], False
         return shown
 
-    def _read(self) -> None:
+    def _consume_text(self) -> None:
         while self._at < len(self._text):
             if self._mode == "text":
                 goes_on = self._read_text()

@@ -163,7 +163,7 @@ async def routes(
         rankings = iter(watched.rankings)
         for place, result in zip(places, results, strict=True):
             each = asked[place]
-            ranking = () if Request.of(each.request, each.episodes).blank else next(rankings)
+            ranking = () if Request.from_query(each.request, each.episodes).blank else next(rankings)
             found[place] = _route(each.request, result, ranking, took_s, registry)
     return [found[place] for place in range(len(asked))]
 

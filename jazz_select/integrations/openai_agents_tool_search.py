@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any, Final, cast
 
-from jazz_select.chat.json_reader import decoded
+from jazz_select.chat.json_reader import parse_whole
 from jazz_select.errors import ConfigError
 from jazz_select.integrations.tool_search import ABOUT, QUERY_SCHEMA, SEARCH_TOOLS, ToolSearcher, query_in
 from jazz_select.integrations.toolkit import framework, read_value, write_value
@@ -40,7 +40,7 @@ def searched_tools(tools: Sequence[FunctionTool], searcher: ToolSearcher | None 
     ]
 
     async def search(ctx: ToolContext[Any], arguments: str) -> str:
-        found = await finder.search(query_in(decoded(arguments)), described)
+        found = await finder.search(query_in(parse_whole(arguments)), described)
         write_value(ctx.context, FOUND_TOOLS, list(dict.fromkeys((*_found_in(ctx), *found.names))))
         return storable_text({"tools": list(found.names)}) if found.names else found.message
 

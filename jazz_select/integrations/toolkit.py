@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.chat.json_reader import LONGEST, decoded
+from jazz_select.chat.json_reader import LONGEST, parse_whole
 from jazz_select.errors import CannotDo, ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text, too_much
@@ -392,7 +392,7 @@ def _without_arguments(tool: Tool) -> ToolCall:
 
 
 def _object_in(arguments: object) -> dict[str, Any] | None:
-    found: object = decoded(arguments or "{}") if isinstance(arguments, str) else None
+    found: object = parse_whole(arguments or "{}") if isinstance(arguments, str) else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 

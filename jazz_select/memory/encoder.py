@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.engines.stored_points import SYNCED, Layout
-from jazz_select.memory.text_vectors import VectorFile, embedded
+from jazz_select.memory.text_vectors import VectorFile, embed_with_cache
 from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors
 from jazz_select.text import nfc
 from jazz_select.values import FlowCard
@@ -119,12 +119,12 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, wort
     if not len(examples):
         return described
     worth = own_worth(card) if worth is None else worth
-    own_share = np.float32(worth / (worth + shown(len(examples))))
+    own_share = np.float32(worth / (worth + prototype_weight(len(examples))))
     asked = unit(examples.mean(axis=0, dtype=np.float32))
     return unit((own_share * described + (1 - own_share) * asked).astype(np.float32))
 
 
-def shown(examples: int) -> float:
+def prototype_weight(examples: int) -> float:
     """Return the weight of so many examples in a prototype, in examples of a flow that has enough."""
     return examples * min(1.0, examples / _ENOUGH)
 
@@ -226,7 +226,7 @@ class TermCounts:
             raise ValueError("counts of terms")
 
     @classmethod
-    def of(cls, documents: Iterable[Iterable[int]]) -> Self:
+    def from_documents(cls, documents: Iterable[Iterable[int]]) -> Self:
         """Count the distinct terms of each flow."""
         held = [tuple(terms) for terms in documents]
         found = Counter(chain.from_iterable(held))
@@ -253,7 +253,7 @@ class TermCounts:
         found = self._rarities.get(term)
         return rarity(self.flows, 1) if found is None else found
 
-    def weighed(self, query: SparseVector | None) -> SparseVector | None:
+    def weigh_query(self, query: SparseVector | None) -> SparseVector | None:
         """Return the terms of a request, weighted by inverse document frequency."""
         if query is None:
             return None
@@ -287,7 +287,7 @@ class Lexical:
         self.identity = f"bm25(k={_K:g}, b={_B:g}, avg_len={lengths}, {terms}, multilingual, {self.language})"
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
 
-    def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
+    def count_terms(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
         """Return the term frequencies in parts of a flow; without `stop_words`, of content words without pairs."""
         counts = Counter[int]()
         for part in parts:
@@ -296,7 +296,7 @@ class Lexical:
 
     def counted_in(self, card: FlowCard) -> Counter[int]:
         """Return the term frequencies of a flow."""
-        return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
+        return self.count_terms(lexical_parts(card), stop_words=reads_stop_words(card))
 
     def terms(self, card: FlowCard) -> Iterable[int]:
         """Return all terms of a flow's texts, by which their rarity is counted, whether its document has them or not.
@@ -304,7 +304,7 @@ class Lexical:
         A flow with few examples has stop words too. Were these counted where a document has them alone, a flow with
         more examples would have them as its rarest words, and take the requests of all others.
         """
-        return self.counted(lexical_parts(card), stop_words=True)
+        return self.count_terms(lexical_parts(card), stop_words=True)
 
     def document(self, card: FlowCard, counts: Counter[int] | None = None) -> SparseVector:
         """Return the weighted terms of a flow; `counts` is its `counted_in` if that is known."""
@@ -400,7 +400,7 @@ class Encoder:
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
         """Return the vectors of each flow's `dense_texts` by flow id; those of several stages side by side."""
         texts = {card.id: dense_texts(card) for card in cards}
-        vectors = self._embedded([text for group in texts.values() for text in group], self._vectors)
+        vectors = self._embed_texts([text for group in texts.values() for text in group], self._vectors)
         ends = np.cumsum([len(group) for group in texts.values()])
         return dict(zip(texts, np.split(vectors, ends[:-1]), strict=True)) if texts else {}
 
@@ -414,8 +414,10 @@ class Encoder:
                 agent_id=agent_id,
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
-                dense=_said(prototype(card, self.of_stage(0, rows[card.id]))),
-                second=_said(prototype(card, self.of_stage(1, rows[card.id]))) if len(self.stages) > 1 else None,
+                dense=_nonzero_values(prototype(card, self.of_stage(0, rows[card.id]))),
+                second=_nonzero_values(prototype(card, self.of_stage(1, rows[card.id])))
+                if len(self.stages) > 1
+                else None,
                 sparse=self.lexical.document(card),
                 payload=payload(card) | mark,
             )
@@ -437,9 +439,11 @@ class Encoder:
         """
         embedder = self.stages[stage]
         if len(texts) > 1 and isinstance(embedder, BatchEmbedder):
-            rows = [*_called(embedder, lambda: embedder.embed_queries(texts), texts, (len(texts), embedder.dim))]
+            rows = [*_call_embedder(embedder, lambda: embedder.embed_queries(texts), texts, (len(texts), embedder.dim))]
         else:
-            rows = [_called(embedder, partial(embedder.embed_query, text), [text], (embedder.dim,)) for text in texts]
+            rows = [
+                _call_embedder(embedder, partial(embedder.embed_query, text), [text], (embedder.dim,)) for text in texts
+            ]
         return [row if np.count_nonzero(row) else None for row in rows]  # three times as fast as `any`
 
     def embed(self, texts: Sequence[str], *, keeps: bool = False) -> Vectors:
@@ -450,16 +454,18 @@ class Encoder:
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        return self._embedded(texts, self._vectors if keeps else None)
+        return self._embed_texts(texts, self._vectors if keeps else None)
 
-    def _embedded(self, texts: Sequence[str], file: VectorFile | None) -> Vectors:
+    def _embed_texts(self, texts: Sequence[str], file: VectorFile | None) -> Vectors:
         def embed(stage: Embedder, new: Sequence[str]) -> Vectors:
-            return _called(stage, partial(stage.embed, new), new, (len(new), stage.dim))
+            return _call_embedder(stage, partial(stage.embed, new), new, (len(new), stage.dim))
 
-        return np.hstack([embedded(stage, partial(embed, stage), texts, file) for stage in self.stages])
+        return np.hstack([embed_with_cache(stage, partial(embed, stage), texts, file) for stage in self.stages])
 
 
-def _called(embedder: Embedder, embed: Callable[[], Vectors], texts: Sequence[str], shape: tuple[int, ...]) -> Vectors:
+def _call_embedder(
+    embedder: Embedder, embed: Callable[[], Vectors], texts: Sequence[str], shape: tuple[int, ...]
+) -> Vectors:
     try:
         vectors = np.asarray(embed(), dtype=np.float32)
     except EmbeddingError:
@@ -480,5 +486,5 @@ def reads_stop_words(card: FlowCard) -> bool:
     return len(card.examples) >= _FEW
 
 
-def _said(vector: Vectors) -> list[float] | None:
+def _nonzero_values(vector: Vectors) -> list[float] | None:
     return vector.tolist() if vector.any() else None

@@ -135,7 +135,7 @@ class Agents:
             async with self._lock("reading", agent_id):
                 state = self._fresh(agent_id)
                 if state is None:
-                    state = self._states[agent_id] = await self._read(agent_id)
+                    state = self._states[agent_id] = await self._read_state(agent_id)
                     if state.model.flows is not None:
                         self.remember(agent_id, state.flows)
                     self._make_room()
@@ -169,7 +169,7 @@ class Agents:
             if len(self._synced) > _MOST_AGENTS:
                 self._synced.popitem(last=False)
 
-    async def _read(self, agent_id: str) -> AgentState:
+    async def _read_state(self, agent_id: str) -> AgentState:
         """Read a state; without a note, which a sync writes last, a move to this layout may be unfinished."""
         note = await self._store.read_note(agent_id)
         moving = [] if note is not None else await self._store.elsewhere(agent_id)
@@ -202,7 +202,7 @@ class Agents:
             )
         if model.terms is None or (model.flows is not None and flows != len(model.flows)):
             terms = await self._store.terms(agent_id, _MOST_COUNTED) if flows else []
-            model = replace(model, terms=await in_thread(TermCounts.of, terms))
+            model = replace(model, terms=await in_thread(TermCounts.from_documents, terms))
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
 
     async def _count_unreadable(self, agent_id: str, flows: int) -> int:
@@ -441,7 +441,7 @@ class ProceduralMemory:
         await self._state(agent_id)
         card = _card(flow)
         async with self._agents.writing(agent_id):
-            stored = await self._stored(agent_id, card.id)
+            stored = await self._stored_payload(agent_id, card.id)
             if stored is None:
                 raise UnknownFlowError(agent_id, card.name)
             if stored.get(FINGERPRINT) == self._encoder.fingerprint(card):
@@ -454,7 +454,7 @@ class ProceduralMemory:
         """Delete a flow; return False if there is none of this id."""
         await self._state(agent_id)
         async with self._agents.writing(agent_id):
-            known = await self._stored(agent_id, flow_id) is not None
+            known = await self._stored_payload(agent_id, flow_id) is not None
             await self._store.delete(agent_id, [self._store.key(agent_id, flow_id)])
             await self._writer.outdate(agent_id, without=flow_id)
             self._agents.forget(agent_id)
@@ -529,7 +529,7 @@ class ProceduralMemory:
         caveat: str = getattr(self._store, "caveat", "")
         return replace(report, notes=(*report.notes, caveat)) if caveat else report
 
-    async def _stored(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
+    async def _stored_payload(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
         key = self._store.key(agent_id, flow_id)
         found = (await self._store.retrieve([key])).get(key)
         return None if found is None or fault_at(self._store, agent_id, key, found) else found

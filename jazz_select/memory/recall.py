@@ -26,7 +26,7 @@ from jazz_select.memory.requests import (
     clarity,
     names_in,
     nearness,
-    shortened,
+    shorten_query,
     written_now,
 )
 from jazz_select.outcomes.evidence import NONE, request_digest
@@ -57,11 +57,11 @@ async def _fused(
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> RecallResult:
-    scores, place = _scored(found, asked, scope.rrf_k)
+    scores, place = _score_request(found, asked, scope.rrf_k)
     evidence = found[place]
-    whole_name, mentioned = _named(store, model, scope, asked.request)
+    whole_name, mentioned = _flows_named(store, model, scope, asked.request)
     order = best_first(scores)
-    learned = _learned(store, model, scope, evidence, asked, place)
+    learned = _learned_chances(store, model, scope, evidence, asked, place)
     if learned is not None:
         order = learned.ordered(order)
         scores = {**dict.fromkeys(order, 0.0), **scores}
@@ -85,7 +85,7 @@ async def _fused(
     return result
 
 
-def _scored(found: Sequence[Signals], asked: EncodedRequest, rrf_k: int) -> tuple[Mapping[Key, float], int]:
+def _score_request(found: Sequence[Signals], asked: EncodedRequest, rrf_k: int) -> tuple[Mapping[Key, float], int]:
     """Return the scores of a request, and the place of the text whose features are the request's own.
 
     That is the request alone, or with its context if it says little by itself.
@@ -174,7 +174,7 @@ _UNLIKELY = 0.001
 """Below this P(right), what was learned says nothing of the order."""
 
 
-def _learned(
+def _learned_chances(
     store: FlowStore, model: RecallModel, scope: RecallScope, signals: Signals, asked: EncodedRequest, place: int
 ) -> _LearnedChances | None:
     """Return what a log says of a request; None without a log, or without a vector.
@@ -260,7 +260,7 @@ def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedReques
     ends = 1 + len(asked.clauses)
     scores = each_scored[0]
     if asked.clauses:
-        scores = _merged(scores, each_scored[1:ends], CLAUSE_WEIGHT)
+        scores = _add_clause_scores(scores, each_scored[1:ends], CLAUSE_WEIGHT)
     return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
@@ -307,7 +307,7 @@ async def _readable(
     return payloads, faults
 
 
-def _named(
+def _flows_named(
     store: FlowStore, model: RecallModel, scope: RecallScope, request: str
 ) -> tuple[Key | None, tuple[Key, ...]]:
     """Return the flow whose name, title or alias the request is, and all flows with one that stands in it."""
@@ -345,7 +345,7 @@ def _candidates(
     def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
         return key != whole_name, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
 
-    def made(key: Key, payload: Mapping[str, Any], sure: float | None) -> Candidate:
+    def make_candidate(key: Key, payload: Mapping[str, Any], sure: float | None) -> Candidate:
         own = {arm: found[key] for arm, found in arms.items() if key in found}
         return Candidate(
             flow_id=payload["flow_id"],
@@ -363,7 +363,7 @@ def _candidates(
     stated = [payload.get("priority", ()) for payload in payloads.values()]
     is_in_place = is_ordered or all(each == stated[0] for each in stated)
     in_place = [*payloads] if is_in_place else sorted(payloads, key=place)
-    return tuple(made(key, payloads[key], own) for key, own in zip(in_place, listed(in_place), strict=True))
+    return tuple(make_candidate(key, payloads[key], own) for key, own in zip(in_place, listed(in_place), strict=True))
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -380,7 +380,9 @@ def _with_numbers(legs: ArmHits) -> ArmHits:
     return ArmHits(dense=dense, bm25=bm25, payloads=legs.payloads)
 
 
-def _merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], weight: float) -> dict[Key, float]:
+def _add_clause_scores(
+    whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], weight: float
+) -> dict[Key, float]:
     """Return the request's scores plus `weight` times each flow's best clause score."""
     total = dict(whole)
     for key in {key for clause in clauses for key in clause}:
@@ -417,8 +419,8 @@ class Retriever:
             for query, focus in zip(queries, focuses, strict=True)
         ]
         for number, each in enumerate(requests):
-            if len(each.own) >= LONG:
-                requests[number] = await shortened(
+            if len(each.own_text) >= LONG:
+                requests[number] = await shorten_query(
                     each, scope, self._store, lexical=self._encoder.lexical, pace=self._pace, terms=model.terms
                 )
                 if len(requests) > 1:
@@ -483,7 +485,7 @@ class Retriever:
         return results
 
     def _is_foreign(self, requests: RecallQuery) -> bool:
-        return bool(self._language) and is_in_another(requests.own, self._language)
+        return bool(self._language) and is_in_another(requests.own_text, self._language)
 
     async def _by_embedder(
         self,
@@ -525,7 +527,7 @@ class Retriever:
         self, requests: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """Return the encoded requests, their queries, and a note if the embedder failed."""
-        asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in requests]
+        asked = [EncodedRequest.from_query(each, lexical=self._encoder.lexical) for each in requests]
         vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
         own = [[next(pending) for _ in each.texts] for each in asked]
@@ -559,7 +561,7 @@ class Retriever:
         return HybridQuery(
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),
-            sparse=words if model.terms is None else model.terms.weighed(words),
+            sparse=words if model.terms is None else model.terms.weigh_query(words),
             depth=max(ARM_DEPTH, 2 * scope.most),
             exclude=scope.exclude,
             of_second=stage > 0,

@@ -233,7 +233,7 @@ class RecallQuery:
     """Which parts are not searched."""
 
     @property
-    def own(self) -> str:
+    def own_text(self) -> str:
         """The part that was said last, or the whole query."""
         return self.focus or self.query
 
@@ -256,7 +256,7 @@ class EncodedRequest:
     """The vector of each of `texts` as the embedder gives it, if something was learned from a log."""
 
     @classmethod
-    def of(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
+    def from_query(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
         """Clean and cut a query, and split it into clauses."""
         query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
@@ -370,7 +370,7 @@ def _cut(text: str) -> list[str]:
     return [*parts, text] if text else parts
 
 
-async def shortened(
+async def shorten_query(
     said: RecallQuery,
     scope: RecallScope,
     store: FlowStore,
@@ -383,13 +383,13 @@ async def shortened(
 
     A transformer takes many times as long for a mail as for a sentence, and its vector hides what the mail is about.
     """
-    whole = said.own
+    whole = said.own_text
 
     def read() -> list[tuple[str, HybridQuery]]:
         """Return each sentence with a query by its words for the one best flow."""
         texts = sentences(whole[:MAX_QUERY_CHARS])
         words = (lexical.query(each) for each in texts)
-        weighed = [each if terms is None else terms.weighed(each) for each in words]
+        weighed = [each if terms is None else terms.weigh_query(each) for each in words]
         own: dict[str, Any] = {"agent_id": scope.agent_id, "dense": None, "depth": 1, "exclude": scope.exclude}
         return [(text, HybridQuery(sparse=each, **own)) for text, each in zip(texts, weighed, strict=True)]
 

@@ -114,7 +114,7 @@ class _Indexed:
     broken_elsewhere: Sequence["_Broken"]
     """Unreadable entries of other layouts."""
 
-    def lost(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
+    def lost_entries(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
         """Return the unreadable entries that a sync to these flows removes; `written` are the keys that it replaces."""
         kept = {*cards, *(card.name for card in cards.values())}
         here = [each for key, each in self.broken.items() if key not in written]
@@ -139,7 +139,7 @@ class _Broken:
     """Its name, if that can be read."""
 
     @classmethod
-    def of(cls, stored: object, fault: str) -> "_Broken":
+    def from_entry(cls, stored: object, fault: str) -> "_Broken":
         fields = cast("Mapping[str, object]", stored) if isinstance(stored, Mapping) else dict[str, object]()
         said = (fields.get("flow_name"), fields.get("flow_id"))
         called = next((each for each in said if isinstance(each, str) and each.strip()), "")
@@ -204,14 +204,14 @@ class IndexWriter:
     ) -> SyncReport:
         """Plan, apply and fit, in this order: an interrupted sync is finished by the next one."""
         await in_thread(_check, cards.values(), agent_id)
-        indexed = await self._indexed(agent_id)
+        indexed = await self._read_index(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
         plan = plan_sync(wanted, indexed.marks)
         names = {**indexed.moved, **indexed.names}
         gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
         gone = tuple(sorted(gone, key=names.__getitem__))
         overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
-        lost = [*(names[each] for each in gone), *indexed.lost(cards, overwritten)]
+        lost = [*(names[each] for each in gone), *indexed.lost_entries(cards, overwritten)]
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
@@ -229,7 +229,7 @@ class IndexWriter:
                 sample=chosen,
                 cases=cases,
                 digest=catalogue_digest(wanted, cases),
-                seen=await self._seen(evidence, order),
+                seen=await self._read_evidence(evidence, order),
             )
             fit = partial(self._fit, agent_id, lesson)
             await fit(made)
@@ -274,13 +274,13 @@ class IndexWriter:
             await fit(made)
         raise SyncIncompleteError(agent_id, missing=[cards[each].name for each in missing], total=len(cards))
 
-    async def _indexed(self, agent_id: str) -> _Indexed:
+    async def _read_index(self, agent_id: str) -> _Indexed:
         marks: dict[str, str] = {}
         names: dict[str, str] = {}
         broken: dict[Key, _Broken] = {}
         for key, each in (await self._store.payloads(agent_id)).items():
             if fault := fault_at(self._store, agent_id, key, each):
-                broken[key] = _Broken.of(each, fault)
+                broken[key] = _Broken.from_entry(each, fault)
             else:
                 marks[each["flow_id"]] = str(each.get(FINGERPRINT))
                 names[each["flow_id"]] = _name_in(each)
@@ -290,7 +290,7 @@ class IndexWriter:
         for each in await self._store.elsewhere(agent_id):
             elsewhere[str(each.get(LAYOUT, "an unknown one"))] += 1
             if fault := fault_in(each, agent_id):
-                broken_elsewhere.append(_Broken.of(each, fault))
+                broken_elsewhere.append(_Broken.from_entry(each, fault))
             elif each["flow_id"] not in names:
                 moved[each["flow_id"]] = _name_in(each)
         return _Indexed(
@@ -322,7 +322,7 @@ class IndexWriter:
             )
         return tuple(notes)
 
-    async def _seen(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
+    async def _read_evidence(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
         """Return what is learned from a log: what counts by itself, and hints with enough witnesses."""
         if evidence is None or not any(card.examples for card in cards):
             return _Seen(has_examples=evidence is None)
@@ -380,13 +380,13 @@ class IndexWriter:
 
     async def _fitted_anew(self, lesson: "_Lesson", made: Mapping[str, Vectors]) -> RecallModel:
         cards, cases = lesson.cards, lesson.cases
-        terms = await in_thread(lambda: TermCounts.of(map(self._encoder.lexical.terms, cards)))
+        terms = await in_thread(lambda: TermCounts.from_documents(map(self._encoder.lexical.terms, cards)))
         key = (str(self._encoder.layout), lesson.digest)
         model = _RECENT_FITS.get(key)
         if model is None:
             rest = [card for card in lesson.sample if card.id not in made]
             rows = {**made, **await in_thread(self._encoder.rows, rest)}
-            model = _RECENT_FITS[key] = await in_thread(self._fitted, cards, rows, lesson.digest, cases, terms)
+            model = _RECENT_FITS[key] = await in_thread(self._fit_model, cards, rows, lesson.digest, cases, terms)
             for oldest in [*_RECENT_FITS][:-_MOST_FITS]:
                 _RECENT_FITS.pop(oldest, None)
         return replace(model, flows=frozenset(card.id for card in cards), terms=terms, labelled=len(cases))
@@ -415,7 +415,7 @@ class IndexWriter:
             second = await in_thread(learn, 1, replace(second, terms=model.terms))
         return replace(await in_thread(learn, 0, model), second=second)
 
-    def _fitted(
+    def _fit_model(
         self,
         cards: Sequence[FlowCard],
         rows: Mapping[str, Vectors],

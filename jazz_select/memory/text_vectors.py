@@ -84,7 +84,7 @@ class VectorFile:
             for text in texts:
                 held = file.execute("SELECT row FROM vectors WHERE key = ?", (_digest(embedder.identity, text),))
                 row = next(held, None)
-                vector = None if row is None else _read(row[0])
+                vector = None if row is None else _row_of_bytes(row[0])
                 if vector is not None and _is_usable(vector, embedder.dim):
                     found[text] = vector
                 elif row is not None:
@@ -108,7 +108,7 @@ class VectorFile:
             _log.info(what, len(rows) - len(usable), len(rows), self._path.name, first)
         if not usable:
             return
-        written = [(_digest(embedder.identity, text), _written(row)) for text, row in usable.items()]
+        written = [(_digest(embedder.identity, text), _row_bytes(row)) for text, row in usable.items()]
 
         def write(file: sqlite3.Connection) -> None:
             file.execute("PRAGMA synchronous = OFF")  # a loss of power costs only another embedding
@@ -141,7 +141,7 @@ def _check(file: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(problem)
 
 
-def embedded(embedder: Embedder, embed: Embed, texts: Sequence[str], file: VectorFile | None = None) -> Vectors:
+def embed_with_cache(embedder: Embedder, embed: Embed, texts: Sequence[str], file: VectorFile | None = None) -> Vectors:
     """Return one row per text; embed each distinct unknown text once.
 
     `file` is used only with a slow embedder (`offload`): a fast one is quicker than a disk.
@@ -177,11 +177,11 @@ def _digest(identity: str, text: str) -> bytes:
     return hashlib.sha256(f"{identity}\0{text}".encode(errors="surrogatepass")).digest()[:16]
 
 
-def _written(vector: Vectors) -> bytes:
+def _row_bytes(vector: Vectors) -> bytes:
     held = vector.astype("<f4").tobytes()
     return crc32(held).to_bytes(4, "little") + held
 
 
-def _read(row: object) -> Vectors | None:
+def _row_of_bytes(row: object) -> Vectors | None:
     is_whole = isinstance(row, bytes) and len(row) % 4 == 0 and row[:4] == crc32(row[4:]).to_bytes(4, "little")
     return np.frombuffer(row, dtype="<f4", offset=4) if isinstance(row, bytes) and is_whole else None

@@ -38,7 +38,7 @@ class SqliteClaims:
         """
         self._path = Path(path)
         try:
-            with self._opened() as database:
+            with self._open_transaction() as database:
                 database.execute(_TABLE)
                 database.execute("SELECT call_id, fingerprint, claimed_at, outcome FROM claims LIMIT 0")
         except sqlite3.Error as error:
@@ -71,7 +71,7 @@ class SqliteClaims:
         return await in_thread(self._forget, time() - older_than_s)
 
     def _claim(self, call_id: str, fingerprint: str) -> Claim | None:
-        with self._opened() as database:
+        with self._open_transaction() as database:
             made = database.execute(
                 "INSERT INTO claims (call_id, fingerprint, claimed_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 (call_id, fingerprint, time()),
@@ -83,15 +83,15 @@ class SqliteClaims:
         return Claim(fingerprint=kept, outcome=outcome)
 
     def _settle(self, call_id: str, outcome: str) -> None:
-        with self._opened() as database:
+        with self._open_transaction() as database:
             database.execute("UPDATE claims SET outcome = ? WHERE call_id = ? AND outcome IS NULL", (outcome, call_id))
 
     def _forget(self, before: float) -> int:
-        with self._opened() as database:
+        with self._open_transaction() as database:
             return database.execute("DELETE FROM claims WHERE claimed_at < ?", (before,)).rowcount
 
     @contextmanager
-    def _opened(self) -> Generator[Any]:
+    def _open_transaction(self) -> Generator[Any]:
         """Open a transaction on a new connection: threads and forked processes must not share one."""
         database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
         try:

@@ -101,7 +101,7 @@ class RunContext:
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
 
-    def bound(self, tool: Tool) -> Tool:
+    def bind_tool(self, tool: Tool) -> Tool:
         """Return a tool bound to the caller's context; inputs that the caller gave fill what the tool declares."""
         names = self.fixed if tool.from_context else self.withheld
         return bind_context(tool, {name: self.context[name] for name in names if name in self.context})
@@ -133,13 +133,13 @@ class RunContext:
         tool = tools.get(self.last_tool)
         return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
 
-    def shown(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
+    def shown_values(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
         """What one who chooses sees, as a copy: the named fields, or the last step's; never the whole context."""
         if point and point.context_fields:
             return copied({name: self.context[name] for name in point.context_fields if name in self.context})
         return copied(self._last)
 
-    def ended(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
+    def make_result(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
         """The result as it stands."""
         return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
 
@@ -302,13 +302,13 @@ class FlowExecutor:
         check_run(steps, inputs)
         check_context(context)
         given = {**(inputs or {}), **(context or {})}
-        await self._read(self._check, steps, given)
+        await self._read_schemas(self._check, steps, given)
         run = RunContext(
             given, last_tool=after, fixed=fixed, lost=lost, deciding=deciding, withheld=frozenset(context or ())
         )
         run.call_id = call_id
         run.approve, run.approve_chosen = approve or self._approve, approve or self._approve_chosen
-        return await self._passed(run, steps)
+        return await self._run_steps(run, steps)
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
         """Continue a run that ended because a call needs approval.
@@ -333,9 +333,9 @@ class FlowExecutor:
         run.records += done
         run.call_id = lambda tool, _: ids.pop() if ids and tool == asked.tool else ""
         run.approve, run.approve_chosen = answered_approver([asked], answer, self._approve), self._approve_chosen
-        return await self._passed(run, result.rest)
+        return await self._run_steps(run, result.rest)
 
-    async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
+    async def _run_steps(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
         for place, step in enumerate(steps):
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)
@@ -346,23 +346,23 @@ class FlowExecutor:
                 return replace(ended, asked=run.asked, rest=rest, fixed=run.fixed, withheld=run.withheld)
             if ended is not None:
                 return ended
-        return run.ended("ok")
+        return run.make_result("ok")
 
     async def _step(self, run: RunContext, step: Step) -> RunResult | None:
         """Run one step; return a result if it ends the run."""
         began = perf_counter()
-        chosen = await self._chosen(run, step)
+        chosen = await self._choose_tool(run, step)
         if chosen.status == "open":
-            chosen = await self._opened(run, chosen)
+            chosen = await self._ask_open_router(run, chosen)
         if chosen.status != "ok":
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
-            pending = await self._read(self._all) if chosen.status == "open" else ()
-            return run.ended(chosen.status, pending=tuple(pending))
-        record = await self._called(run, chosen)
+            pending = await self._read_schemas(self._all_candidates) if chosen.status == "open" else ()
+            return run.make_result(chosen.status, pending=tuple(pending))
+        record = await self._call_step(run, chosen)
         run.records.append(replace(record, duration_s=perf_counter() - began))
-        return None if record.status == "ok" else run.ended(record.status)
+        return None if record.status == "ok" else run.make_result(record.status)
 
-    async def _chosen(self, run: RunContext, step: Step) -> StepRecord:
+    async def _choose_tool(self, run: RunContext, step: Step) -> StepRecord:
         number = len(run.records) + 1
         if isinstance(step, str):
             if step in self.tools:
@@ -370,7 +370,7 @@ class FlowExecutor:
             told = f"there is no tool {step!r}{misspelt(step, [*self.tools]).removeprefix(step)}"
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=told)
         point = step if isinstance(step, GuidedDecisionPoint) else None
-        candidates, dropped = await self._read(self._candidates, run, point)
+        candidates, dropped = await self._read_schemas(self._candidates, run, point)
         unclear = run.unclear
         if not candidates:
             told = "none of the tools that may come next fits what is there"
@@ -407,14 +407,14 @@ class FlowExecutor:
         callback = self._callback if run.deciding is None else run.deciding(tuple(run.records))
         if callback is None:
             what = "chooses between" if len(candidates) > 1 else "decides on"
-            told = f"nobody {what} {_listed(candidates)}: there is no decision_callback"
+            told = f"nobody {what} {_list_names(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
-            last = await self._read(run.last_fields, self.tools)
+            last = await self._read_schemas(run.last_fields, self.tools)
             prompt = decision_prompt(run.last_tool, last, candidates)
         try:
-            asked = (callback.decide, run.shown(point), list(candidates), prompt)
+            asked = (callback.decide, run.shown_values(point), list(candidates), prompt)
             choice = await run_with_timeout(
                 *asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback"
             )
@@ -422,7 +422,7 @@ class FlowExecutor:
                 record = replace(record, probability=choice.probability, notes=(*record.notes, *choice.notes))
                 choice = choice.tool
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
-                told = f"none of {_listed(candidates)} was chosen"
+                told = f"none of {_list_names(candidates)} was chosen"
                 return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)
             if choice not in {each.name for each in candidates}:
                 return self._fallen(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
@@ -440,11 +440,11 @@ class FlowExecutor:
             return replace(record, tool=fallback, reason="fallback", error=str(failure), cause=failure)
         return replace(record, status="failed", error=str(failure), cause=failure)
 
-    async def _opened(self, run: RunContext, record: StepRecord) -> StepRecord:
+    async def _ask_open_router(self, run: RunContext, record: StepRecord) -> StepRecord:
         if self._open_router is None:
             return record
         try:
-            asked = (self._open_router, copied(run.context), await self._read(self._all))
+            asked = (self._open_router, copied(run.context), await self._read_schemas(self._all_candidates))
             choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
@@ -470,11 +470,11 @@ class FlowExecutor:
         found = [run.shown_candidate(each) for each in found]
         return found, len(names[most:])
 
-    def _all(self) -> list[ToolCandidate]:
+    def _all_candidates(self) -> list[ToolCandidate]:
         found = ((name, tool) for name, tool in self.tools.items() if name in self._analyzer.callable)
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
-    async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _read_schemas(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Read schemas; in a thread if they are large."""
         if not self._is_large:
             return reading(*args, **kwargs)
@@ -492,27 +492,31 @@ class FlowExecutor:
         """The analyzer, created on first use: many executors never need one."""
         return ChainAnalyzer(self.tools)
 
-    async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
-        tool = await self._read(run.bound, self.tools[record.tool])
-        arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
+    async def _call_step(self, run: RunContext, record: StepRecord) -> StepRecord:
+        tool = await self._read_schemas(run.bind_tool, self.tools[record.tool])
+        arguments, missing = await self._read_schemas(arguments_of, tool, run.context, run.fixed)
         arguments = filled_arguments(tool, arguments).arguments
-        lost = await self._read(inputs_lost, tool, run.lost, arguments)
+        lost = await self._read_schemas(inputs_lost, tool, run.lost, arguments)
         if missing or lost:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that" if missing else lost
-            told = _joined(record.error, told)
+            told = _join_texts(record.error, told)
             return replace(record, status="failed", error=told, fault="arguments", missing=tuple(missing))
-        await self._read(self._outputs, self.tools[tool.name])  # now, so that what it gives is kept without waiting
+        await self._read_schemas(
+            self._outputs, self.tools[tool.name]
+        )  # now, so that what it gives is kept without waiting
         filled = () if tool.context_inputs is None else tuple(tool.context_inputs.values)
         told = {name: storable(plain(each)) for name, each in arguments.items()}
         record = replace(record, arguments=told, filled=filled)
         if self._on_call is None:
-            return await self._made(run, record, tool, arguments)
+            return await self._make_call(run, record, tool, arguments)
         await self._on_call(record, None)
-        ended = await self._made(run, record, tool, arguments)
+        ended = await self._make_call(run, record, tool, arguments)
         await self._on_call(record, ended)
         return ended
 
-    async def _made(self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any]) -> StepRecord:
+    async def _make_call(
+        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any]
+    ) -> StepRecord:
         call = partial(
             call_tool,
             tool,
@@ -523,7 +527,9 @@ class FlowExecutor:
             claims=self.claims,
             vouched=True,  # by whoever gave a policy
         )
-        made, attempts = await self._tried(tool, call, run.call_id(tool.name, arguments) if run.call_id else "")
+        made, attempts = await self._call_with_retries(
+            tool, call, run.call_id(tool.name, arguments) if run.call_id else ""
+        )
         if made.status == "asked":
             run.asked = made.call
         if made.error is not None:
@@ -531,7 +537,7 @@ class FlowExecutor:
             return replace(
                 record,
                 status="refused" if refused else "failed",
-                error=_joined(record.error, made.error.message),
+                error=_join_texts(record.error, made.error.message),
                 # Whoever reads why it was refused needs that, and not why a fallback was taken.
                 cause=made.error.cause if refused else record.cause or made.error.cause,
                 attempts=attempts,
@@ -541,7 +547,7 @@ class FlowExecutor:
         run.keep(tool, made.output, self._outputs(self.tools[tool.name]))
         return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(self, tool: Tool, call: _Call, call_id: str) -> tuple[CallOutcome, int]:
+    async def _call_with_retries(self, tool: Tool, call: _Call, call_id: str) -> tuple[CallOutcome, int]:
         """Call a tool under the retry policy; return the last outcome and the number of attempts."""
         if self._retry is None:
             made = await call(call_id=call_id)
@@ -599,9 +605,9 @@ def _outputs_by_name(tool: Tool) -> Mapping[str, Slot]:
     return {each.name: each for each in outputs(tool)}
 
 
-def _listed(candidates: Sequence[ToolCandidate]) -> str:
+def _list_names(candidates: Sequence[ToolCandidate]) -> str:
     return ", ".join(each.name for each in candidates)
 
 
-def _joined(*texts: str) -> str:
+def _join_texts(*texts: str) -> str:
     return "; ".join(text for text in texts if text)

@@ -59,7 +59,7 @@ def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:
     said = f": {visible(' '.join(words.split()))}" if words else ""
     if words and _too_long(arguments):
         return f"{visible(title)}{said}"
-    given = ", ".join(f"{_named(name)}: {_shown(value)}" for name, value in arguments.items())
+    given = ", ".join(f"{_name_in_words(name)}: {_show_value(value)}" for name, value in arguments.items())
     return f"{visible(title)}{said}{f' ({given})' if given else ''}"
 
 
@@ -84,7 +84,7 @@ def visible(text: str) -> str:
     if text.isascii():
         return text
     return "".join(
-        char if _is_seen(char, text[at - 1 : at], text[at + 1 : at + 2]) else _written(char)
+        char if _is_seen(char, text[at - 1 : at], text[at + 1 : at + 2]) else _escape(char)
         for at, char in enumerate(text)
     )
 
@@ -102,14 +102,14 @@ def is_visible(char: str) -> bool:
     return category(char) not in _UNSEEN and char not in _BLANK and ord(char) not in _SELECTORS
 
 
-def _written(char: str) -> str:
+def _escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"  # noqa: PLR2004 - the first plane
 
 
 def _too_long(arguments: Mapping[str, Any]) -> str:
     together = 0
     for name, value in arguments.items():
-        length = len(_named(name)) + len(_shown(value))
+        length = len(_name_in_words(name)) + len(_show_value(value))
         together += length
         if length > LONGEST_ARGUMENT:
             return f"its argument {name!r:.80} takes {length} characters, and at most {LONGEST_ARGUMENT} can be shown"
@@ -132,13 +132,13 @@ def _is_too_deep(value: object) -> bool:
     return True
 
 
-def _named(name: str) -> str:
+def _name_in_words(name: str) -> str:
     """Return the name of an argument in words, quoted if it could be mistaken for the surrounding text."""
     words = in_words(name)
     return words if _NAME.fullmatch(words) else visible(json_line(words))
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     if isinstance(value, str) and _WORD.fullmatch(value):
         return visible(value)
     return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

@@ -137,7 +137,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        made = _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
+        made = _unbegun(earlier.call) or await _run_tool(tool, earlier.call, timeout_s, claims)
         return replace(made, dropped=earlier.dropped)
     filled = filled_arguments(tool, arguments)
     call, refusal = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
@@ -147,8 +147,8 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         refused = _cannot(call, refusal)  # known before anybody is asked for a yes
     refused = refused or await _unapproved(approve, call) or _unbegun(call)
     call = replace(call, arguments=own) if approve is not None else call
-    refused = refused or await _claimed(claims, tool, call)
-    outcome = refused or await _made(tool, call, timeout_s, claims)
+    refused = refused or await _claim_call(claims, tool, call)
+    outcome = refused or await _run_tool(tool, call, timeout_s, claims)
     return replace(outcome, dropped=filled.dropped) if filled.dropped else outcome
 
 
@@ -217,14 +217,14 @@ async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
 
 async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
     """Make a call by `make` unless it was made before, and return its outcome; an error is kept, and raised."""
-    if refused := await _claimed(claims, tool, call):
+    if refused := await _claim_call(claims, tool, call):
         return refused
     try:
         output = await make()
     except Exception as error:
-        await _settled(claims, _raised(call, error))
+        await _store_outcome(claims, _outcome_of_error(call, error))
         raise
-    await _settled(claims, _returned(call, output))
+    await _store_outcome(claims, _outcome_of_result(call, output))
     return CallOutcome(call=call, status="ok", output=output, called=True)
 
 
@@ -317,7 +317,7 @@ async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
 async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
-    def found() -> tuple[tuple[str, ...], str]:
+    def find_problem() -> tuple[tuple[str, ...], str]:
         formats = not tool.converts
         if of_context := _unfitting(tool):
             return left_out(tool, arguments), of_context
@@ -330,8 +330,8 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
         return left_out(tool, arguments), problem
 
     if too_much(tool.call_schema, _LARGE):
-        return await in_daemon_thread(found, name="jazz-select-schemas")
-    return found()
+        return await in_daemon_thread(find_problem, name="jazz-select-schemas")
+    return find_problem()
 
 
 def _unfitting(tool: Tool) -> str:
@@ -391,7 +391,7 @@ async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
     return cast("Claim | None", await claiming)
 
 
-async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> CallOutcome | None:
+async def _claim_call(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> CallOutcome | None:
     """Return the outcome of a call that was claimed before, or None if it is this caller's to make."""
     if claims is None or not call.destructive:
         return None
@@ -420,7 +420,7 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
         _log.warning("tool=<%s>, error=<%s> | a call could not be withdrawn", call.tool, type(error).__name__)
         return ""
     if claim is None:
-        await _settled(claims, _failed(call, "denied", f"{call.tool} was not run: it was called off"))
+        await _store_outcome(claims, _failed(call, "denied", f"{call.tool} was not run: it was called off"))
         return ""
     became = _replayed(call, claim)
     if became.error is not None and became.error.fault == "denied":
@@ -444,7 +444,7 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
         return unknown
 
 
-async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
+async def _store_outcome(claims: ClaimStore | None, outcome: CallOutcome) -> None:
     """Store the outcome of a claimed call; one with an unknown outcome stays claimed."""
     if claims is None or not outcome.call.destructive or outcome.status == "unknown":
         return
@@ -476,7 +476,7 @@ def stubbed(functions: Mapping[str, Callable[..., object]]) -> AbstractContextMa
     return set_in(_stubs, functions)
 
 
-async def _made(
+async def _run_tool(
     tool: Tool,
     call: ToolCall,
     timeout_s: float | None,
@@ -491,7 +491,7 @@ async def _made(
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(call.arguments)})
         outcome = _of_context(tool, await _within(call, partial(function, **given), timeout_s))
-        await _settled(claims, outcome)
+        await _store_outcome(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
             if outcome.error is None:
@@ -522,16 +522,16 @@ def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
 
 
 async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
-    task = asyncio.ensure_future(_called(function))
+    task = asyncio.ensure_future(_run_function(function))
     if not await wait_or_abandon(task, timeout_s, what=call.tool):
         return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
-    return _returned(call, task.result()) if error is None else _raised(call, error)
+    return _outcome_of_result(call, task.result()) if error is None else _outcome_of_error(call, error)
 
 
-def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
+def _outcome_of_error(call: ToolCall, error: BaseException) -> CallOutcome:
     if isinstance(error, CannotDo):
         return replace(_cannot(call, error), called=True)
     if isinstance(error, HungError):
@@ -546,7 +546,7 @@ def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
     return replace(_failed(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
 
 
-def _returned(call: ToolCall, result: object) -> CallOutcome:
+def _outcome_of_result(call: ToolCall, result: object) -> CallOutcome:
     try:
         if large := too_much(result):
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
@@ -563,7 +563,7 @@ def _unheard(call: ToolCall, timeout_s: float | None) -> str:
     return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
 
 
-async def _called(function: Callable[[], object]) -> object:
+async def _run_function(function: Callable[[], object]) -> object:
     try:
         return await run_unbounded(function, name="jazz-select-tool", most_running=MOST_RUNNING)
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it

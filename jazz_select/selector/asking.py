@@ -98,7 +98,7 @@ def flow_question(
         return None
     options = tuple(
         UserOption(flow_id=flow.id, flow_name=flow.name, title=flow.display_name, says=says)
-        for (_, flow), says in zip(live, _apart([flow for _, flow in live]), strict=True)
+        for (_, flow), says in zip(live, _distinct_descriptions([flow for _, flow in live]), strict=True)
     )
     lines = (
         f"{number}. {in_one_line(each.title)}{f': {each.says}' if each.says else ''}"
@@ -114,7 +114,7 @@ def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]
     return question if question and all(each.flow_id in offered for each in question.options) else None
 
 
-def _apart(flows: Sequence[BaseFlow]) -> list[str]:
+def _distinct_descriptions(flows: Sequence[BaseFlow]) -> list[str]:
     """Return distinct descriptions: effects that are not shared; else conditions, or what the flows do."""
     effects = [[in_one_line(each).strip(" .") for each in flow.desired_effects] for flow in flows]
     shared = set(effects[0]).intersection(*effects[1:])
@@ -143,10 +143,10 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
         return named[0] if len(named) == 1 else None
     if said in phrases()["none"] or read_consent(answer) == ("no", ""):
         return False
-    if (placed := _placed(answer, options)) is not None:
+    if (placed := _option_number(answer, options)) is not None:
         place, alone = placed
         return options[place - 1] if alone and 0 < place <= len(options) else None
-    read = _read(answer, options)
+    read = _words_with_options(answer, options)
     meant = frozenset[int]().union(*(places for kind, places in read if kind == "own"))
     plain = {kind for kind, _ in read} <= {"own", "shared", "chooses", "courtesy"}
     return options[min(meant) - 1] if plain and len(meant) == 1 and not _ASKS.search(nfkc(answer)) else None
@@ -157,7 +157,7 @@ def ends(answer: str, options: Sequence[UserOption]) -> bool:
     return named_in(answer, options) is False and read_consent(answer).answer == "no"
 
 
-def again(question: UserQuestion, answer: str) -> UserQuestion | None:
+def repeat_question(question: UserQuestion, answer: str) -> UserQuestion | None:
     """Return the question once more, with the same numbers, where an answer addresses it but names no single option.
 
     After a number out of range it states the range, once. After two options, a denial, or a counter-question
@@ -166,14 +166,14 @@ def again(question: UserQuestion, answer: str) -> UserQuestion | None:
     count = len(question.options)
     if not count or len(answer) > _LONGEST_ANSWER or named_in(answer, question.options) is not None:
         return None
-    placed = _placed(answer, question.options)
+    placed = _option_number(answer, question.options)
     place = None if placed is None else placed[0]
     few = f" {say('or')} ".join(map(str, range(1, count + 1)))
     numbers = few if count <= FEWEST else say("from_to", first=1, last=count)
     if place is not None and not 0 < place <= count:
         why = "" if question.again else say("no_such_number", number=place, numbers=numbers)
     else:
-        kinds = {kind for kind, _ in _read(answer, question.options)}
+        kinds = {kind for kind, _ in _words_with_options(answer, question.options)}
         about_it = bool(kinds) and kinds <= _ABOUT_IT and kinds != {"courtesy"}
         why = say("name_one", numbers=numbers) if placed or about_it else ""
     return replace(question, text=f"{why}\n{question.text}", again=True) if why else None
@@ -185,12 +185,12 @@ def adds_nothing(message: str) -> bool:
         return False
     said = nfkc(message).split()
     values = [each for each in said if "@" in each or any(map(str.isdigit, each))]
-    beside = _read(" ".join(each for each in said if each not in values), ())
+    beside = _words_with_options(" ".join(each for each in said if each not in values), ())
     more = sum(kind not in _ADDING_NOTHING for kind, _ in beside)
     return not (values or more) or (bool(values) and more <= 1 and len(values) + more <= MOST)
 
 
-def _placed(answer: str, options: Sequence[UserOption]) -> tuple[int, bool] | None:
+def _option_number(answer: str, options: Sequence[UserOption]) -> tuple[int, bool] | None:
     """Return the number or place that an answer is or begins with, and whether the rest leaves it unchanged."""
     if (place := _place(answer, options)) is not None:
         return place, True
@@ -210,9 +210,9 @@ def _led_by(answer: str, options: Sequence[UserOption]) -> tuple[int, list[tuple
     if found := _ONE_AND_MORE.fullmatch(" ".join(_words(answer))):
         named = found[1] or found[2]
         place = int(named) if named.isdecimal() else _PLACES.get(named, len(options))
-        return place, _read(found[3] or "", options)
+        return place, _words_with_options(found[3] or "", options)
     head, *rest = _AFTER_ONE.split(nfkc(answer).strip(), maxsplit=1)
-    said, behind = _words(head), _read(" ".join(rest), options)
+    said, behind = _words(head), _words_with_options(" ".join(rest), options)
     place = _place(head, options)
     bare = len(said) == 1 and not said[0].isdecimal()
     return None if place is None or bare or {kind for kind, _ in behind} <= {"courtesy"} else (place, behind)
@@ -226,7 +226,7 @@ def _place(said: str, options: Sequence[UserOption]) -> int | None:
     return int(found[1]) if found[1].isdecimal() else _PLACES.get(found[1], len(options))
 
 
-def _read(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset[int]]]:
+def _words_with_options(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset[int]]]:
     """Return the kind of each word or phrase, with the options that it means, if any.
 
     "own" is a word of one option, "shared" a word of several, and "" any other word.

@@ -38,8 +38,8 @@ async def labelled(
     names = {flow.name: flow.id for flow in flows.values()}
     if unknown := sorted({name for _, name in pairs if name is not None and name not in names}):
         raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
-    requests = [Request.of(text, None) for text, _ in pairs]
-    narrowed = await narrower.recalled(requests, {}) if requests else []
+    requests = [Request.from_query(text, None) for text, _ in pairs]
+    narrowed = await narrower.recall_each(requests, {}) if requests else []
     if not any(each.candidates for each in narrowed):
         notes = dict.fromkeys(note for each in narrowed for note in each.notes)
         msg = f"nothing is recalled for {len(pairs)} cases, so there is nothing to learn from: {'; '.join(notes)}"
@@ -74,7 +74,7 @@ async def calibrated(
     lost = 0
     if decider is not None:
         some = [each for each in cases if each.narrowed.candidates]
-        calls = [partial(_said, each, decider, timeout_s) for each in some]
+        calls = [partial(_ask_decider, each, decider, timeout_s) for each in some]
         answers = await side_by_side(calls, at_once=decider.max_concurrency)
         asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, DeciderAnswer)]
         lost = len(some) - len(asked)
@@ -93,7 +93,7 @@ def _by_recall(cases: Sequence[Sample]) -> Iterator[tuple[float, bool]]:
             yield first.confidence, first.flow_id == case.right
 
 
-async def _said(case: Sample, decider: DecisionClient, timeout_s: float | None) -> DeciderAnswer | str:
+async def _ask_decider(case: Sample, decider: DecisionClient, timeout_s: float | None) -> DeciderAnswer | str:
     """Return the decision model's answer about a case, or the text of its error."""
     try:
         return await ask_decider(decider, case.request, case.narrowed.candidates, Deadline.after(timeout_s))

@@ -46,7 +46,7 @@ class Request:
     within: bool = False
 
     @classmethod
-    def of(
+    def from_query(
         cls,
         query: str,
         summaries: Sequence[str] | None,
@@ -74,7 +74,7 @@ class Request:
         """Whether it may continue a flow or answer a question, so that a model has more to choose than a flow."""
         return bool(self.under_way) or (self.situation is not None and bool(self.situation.confirms))
 
-    def after(self, earlier: str) -> "Request":
+    def with_earlier(self, earlier: str) -> "Request":
         """Return the request with an earlier one appended to its summaries."""
         return self if _blank(earlier) else replace(self, summaries=(*self.summaries, earlier))
 
@@ -113,14 +113,14 @@ class Request:
         return _blank(self.query) and not self.summaries
 
     @property
-    def written(self) -> str:
+    def own_words(self) -> str:
         """What the user wrote now: the query without quotations, forwarded messages and signatures."""
         return written_now(self.query)
 
     @property
     def text(self) -> str:
         """The text that recall searches: the query and the summaries, so that "help with that" finds its "that"."""
-        text, left = self.written, 2 * _READ
+        text, left = self.own_words, 2 * _READ
         for summary in self.summaries:
             if left <= 0:
                 break
@@ -219,7 +219,7 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
 
 
 def usable_candidates(
-    found: Iterable[Mapping[str, Any]], *, closed: Collection[str] = (), notes: tuple[str, ...] = ()
+    found: Iterable[Mapping[str, Any]], *, find_unavailable: Collection[str] = (), notes: tuple[str, ...] = ()
 ) -> CandidateSet:
     """Return the candidates that can be chosen: distinct, with an id or a name, and not `closed`."""
     kept: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
@@ -229,7 +229,7 @@ def usable_candidates(
         candidate = known if known is not None and known.as_metadata() == metadata else _candidate(metadata)
         if candidate is None:
             unusable += 1
-        elif candidate.flow_id not in closed:
+        elif candidate.flow_id not in find_unavailable:
             kept.setdefault(candidate.flow_id, (metadata, candidate))
     if unusable:
         notes = (*notes, f"{unusable} candidates without a usable id or name were left out")
@@ -314,7 +314,7 @@ class Availability:
 
         Flows that are only called are never available by themselves.
         """
-        closed = await _closed(self._guarded(), context)
+        closed = await _run_guards(self._guarded(), context)
         beside = frozenset[str]() if only is None else frozenset(self._registry).difference(only)
         return closed._replace(beside=beside | self._only_called())
 
@@ -357,7 +357,7 @@ class Availability:
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
         """Return those of `flows` not available in `context`. Guards run in a thread: they may block."""
-        return await _closed([flow for flow in flows if flow.has_guard], context)
+        return await _run_guards([flow for flow in flows if flow.has_guard], context)
 
     def _guarded(self) -> tuple[BaseFlow, ...]:
         version: object = getattr(self._registry, "version", None)
@@ -368,7 +368,7 @@ class Availability:
         return flows
 
 
-async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
+async def _run_guards(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
     said: dict[str, str | None] = {}
 
     def ask() -> None:
@@ -412,12 +412,12 @@ class CandidateSource:
     rrf_k: int
     guards: Availability
 
-    async def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
+    async def from_caller(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
         """Return the usable ones of the caller's candidates."""
         closed = await self.guards.closed(context)
-        return replace(usable_candidates(candidates, closed=closed.ids, notes=closed.notes), limits="caller")
+        return replace(usable_candidates(candidates, find_unavailable=closed.ids, notes=closed.notes), limits="caller")
 
-    async def recalled(
+    async def recall_each(
         self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
     ) -> list[CandidateSet]:
         """Recall candidates for requests that share a context, in their order; `only` among flows of these ids."""
@@ -436,7 +436,8 @@ class CandidateSource:
             limits = "guards"
         return [
             replace(
-                usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))), limits=limits
+                usable_candidates(each, find_unavailable=closed.ids, notes=(*closed.notes, *self._notes_on(each))),
+                limits=limits,
             )
             for each in found
         ]
@@ -458,19 +459,19 @@ class CandidateSource:
         if closed.ids:
             options["exclude"] = closed.ids
         weighs = has_capability(memory, "focus")
-        focuses = [request.written if weighs and request.summaries else "" for request in requests]
+        focuses = [request.own_words if weighs and request.summaries else "" for request in requests]
         if len(requests) > 1 and hasattr(memory, "recall_many"):
             if any(focuses):
                 options["focuses"] = focuses
             return await memory.recall_many([request.text for request in requests], self.agent_id, **options)
 
-        async def one(request: Request, focus: str) -> _Metadata:
+        async def recall_one(request: Request, focus: str) -> _Metadata:
             own = {"focus": focus} if focus else {}
             return await memory.recall(request.text, self.agent_id, **options, **own)
 
         if len(requests) == 1:
-            return [await one(requests[0], focuses[0])]
-        return await asyncio.gather(*(one(*each) for each in zip(requests, focuses, strict=True)))
+            return [await recall_one(requests[0], focuses[0])]
+        return await asyncio.gather(*(recall_one(*each) for each in zip(requests, focuses, strict=True)))
 
 
 @checked
@@ -498,12 +499,12 @@ async def candidate_sets(
     recalled: dict[frozenset[str] | None, dict[int, Request]] = {}
     for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
         if request is not None and each.candidates is not None:
-            found[number] = await narrower.given(each.candidates, context)
+            found[number] = await narrower.from_caller(each.candidates, context)
         elif request is not None and not request.blank:
             only = None if each.only is None else frozenset(each.only)
             recalled.setdefault(only, {})[number] = request
     for only, these in recalled.items():
-        results = await narrower.recalled([*these.values()], context, only=only)
+        results = await narrower.recall_each([*these.values()], context, only=only)
         found.update(zip(these, results, strict=True))
     return [found.get(number) for number in range(len(asked))]
 
@@ -517,7 +518,7 @@ async def side_by_side(
     """
     places, done = asyncio.Semaphore(at_once), count(1)
 
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
+    async def call_in_turn(call: Callable[[], Awaitable[T]]) -> T:
         async with places:
             found = await call()
         if progress is not None:
@@ -526,7 +527,7 @@ async def side_by_side(
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(call)) for call in calls]
+            tasks = [group.create_task(call_in_turn(call)) for call in calls]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]

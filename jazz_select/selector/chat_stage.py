@@ -58,7 +58,7 @@ def judge_reply(
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reply.ids if each in offered and each in live)
     off = tuple(each for each in reply.off if each in begun)
-    unresolved = _once(
+    unresolved = _distinct_ids(
         *(each for each in reply.ids if each not in runnable), *(each for each in reply.off if each not in off)
     )
     confirmed = reply.confirm if confirms else ""
@@ -90,11 +90,11 @@ def _by_flow(
     """Return the inputs of each flow. Inputs without a flow belong to every flow of `meant`."""
     shared = {name: value for name, value in inputs.items() if name not in offered}
     own = {flow_id: values for flow_id, values in inputs.items() if flow_id in offered}
-    merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
+    merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _distinct_ids(*meant, *own)}
     return {flow_id: values for flow_id, values in merged.items() if values}
 
 
-def _once(*ids: str) -> tuple[str, ...]:
+def _distinct_ids(*ids: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
@@ -207,7 +207,7 @@ class ChatStage:
             if situation is not None and situation.growing is not None:
                 situation.growing.keep(built().shown or ())
             answer, (reply, choice) = await client.ask_until_usable(
-                lambda: Inquiry(built().messages, built().schema, built().wanted),
+                lambda: Inquiry(built().messages, built().schema, built().reply_form),
                 deadline,
                 read=read,
                 problem=problem,

@@ -117,7 +117,7 @@ def posteriors(candidates: Sequence[Candidate], said: Mapping[str, float]) -> di
     Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
     answers are taken as random, and the rest are discounted by `DISCOUNT`.
     """
-    before = _before(candidates)
+    before = _prior_chances(candidates)
     options = len(before)
     score = {
         each: log(max(known, _LEAST)) + DISCOUNT * log((1 - LAPSE_RATE) * said.get(each, 0.0) + LAPSE_RATE / options)
@@ -131,14 +131,14 @@ def posteriors(candidates: Sequence[Candidate], said: Mapping[str, float]) -> di
 
 def posterior_bounds(candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return the upper bound of each option's posterior: with probability 1 for it and 0 for the others."""
-    before = {each: max(known, _LEAST) for each, known in _before(candidates).items()}
+    before = {each: max(known, _LEAST) for each, known in _prior_chances(candidates).items()}
     floor = LAPSE_RATE / len(before)
     more = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT
     total = sum(before.values())
     return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
 
 
-def _before(candidates: Sequence[Candidate]) -> dict[str, float]:
+def _prior_chances(candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return recall's confidence in each candidate, and P(none of them is right) by `NONE`."""
     if not any(each.confidence for each in candidates):
         even = 1 / (len(candidates) + 1)
@@ -280,13 +280,13 @@ class DecisionStage:
 
     def _threshold(self, best: str) -> float:
         """Return the confidence that recall and decision model together must reach."""
-        allowed = self._allowed(best)
+        allowed = self._allowed_error(best)
         return max(0.0, 1 - (_USUAL_ERROR if allowed is None else SPREAD * allowed))
 
     def _unsure_note(self, best: str) -> str:
         if best == NONE:
             return NOTHING
-        return NO_BUDGET if self._allowed(best) is None else OVER_BUDGET
+        return NO_BUDGET if self._allowed_error(best) is None else OVER_BUDGET
 
-    def _allowed(self, best: str) -> float | None:
+    def _allowed_error(self, best: str) -> float | None:
         return self.policy.allowed_error(None if best == NONE else self.flows.get(best))

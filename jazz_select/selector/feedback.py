@@ -168,7 +168,7 @@ class Outcomes:
         Whatever else the caller may not correct is told like what is not there.
         """
         entry = result if isinstance(result, str) else result.logged
-        names = self._checked(right)
+        names = self._check_right(right)
         if not entry:
             raise ConfigError("this selection has no entry in the log: nothing was asked, or it could not be written")
         if not await in_thread(self._may_correct, entry):
@@ -186,7 +186,7 @@ class Outcomes:
             return False
         return caller.may_teach or found.chosen_by.key == caller.key
 
-    def _checked(self, right: Collection[str]) -> tuple[str, ...]:
+    def _check_right(self, right: Collection[str]) -> tuple[str, ...]:
         given: tuple[object, ...] = (right,) if isinstance(right, str) else tuple(right)
         names = [nfc(each) if isinstance(each, str) else each for each in given]  # pyright: ignore[reportUnnecessaryIsInstance]
         known = {flow.name for flow in self._registry.values()}

@@ -85,7 +85,7 @@ class KnownRequests:
             return ""
         state = self._state()
         if self._table.state != state:
-            self._table = _Table(state, _known(self._registry))
+            self._table = _Table(state, _flows_by_text(self._registry))
         flow_id = self._table.flows.get(folded)
         flow = None if flow_id is None else self._registry.get(flow_id)
         # The table may be older than a change of the flow itself.
@@ -96,7 +96,7 @@ class KnownRequests:
         return version if version is not None else tuple(map(id, self._registry.values()))
 
 
-def _known(registry: Mapping[str, BaseFlow]) -> dict[str, str | None]:
+def _flows_by_text(registry: Mapping[str, BaseFlow]) -> dict[str, str | None]:
     known: dict[str, str | None] = {}
     for flow in registry.values():
         for text in _texts(flow) if not flow.only_called else ():

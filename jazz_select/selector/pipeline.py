@@ -129,7 +129,7 @@ class Pipeline:
             deadline=Deadline.after(self._timeout_s),
             recall_s=recall_s,
             known=known,
-            has_several=is_several(request.written),
+            has_several=is_several(request.own_words),
             chat=chat,
             has_more=has_more,
         )

@@ -256,7 +256,7 @@ class CandidateCard:
     """Its steps and tools, a line each."""
 
     @classmethod
-    def of(
+    def from_candidate(
         cls,
         candidate: Candidate,
         examples: Sequence[str],
@@ -368,7 +368,7 @@ class ProcedureTexts:
         """Give room for the procedures that are first shown in one turn."""
         self._left, self._room = PROCEDURES, _PROCEDURE_TOKENS
 
-    def of(self, flow_id: str) -> str:
+    def lines_of(self, flow_id: str) -> str:
         """Return the steps of a flow and its tools as lines, if it has some and there is room for them; else ""."""
         found = self._find(flow_id) if self._find is not None and self._left else None
         if found is None:
@@ -388,16 +388,16 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
 
     Examples fill the remaining room: the first one of each candidate, then the second, and so on.
     """
-    return _fitted(_numbered(cards), tokens, notes)
+    return _fit_cards(_number_cards(cards), tokens, notes)
 
 
-def _fitted(cards: list[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
+def _fit_cards(cards: list[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     count = cache(estimate_tokens)  # each step counts the same texts again
     kept = _exemplified(cards, tokens, count)
     for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
             break
-        before, kept = kept, _trimmed(kept, tokens, count, what)
+        before, kept = kept, _trim_part(kept, tokens, count, what)
         if kept != before:
             notes.append(f"{what} were shortened, so that the candidates take about {tokens} tokens in the prompt")
     return kept
@@ -408,19 +408,19 @@ def reading_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str])
 
     Flows of the conversation stay whole. If these cards take more than `tokens`, fewer are whole.
     """
-    cards, whole = _numbered(cards), WHOLE_CARDS
+    cards, whole = _number_cards(cards), WHOLE_CARDS
     kept = _whole_first(cards, whole)
     while whole > 1 and _total([replace(card, examples=()) for card in kept], estimate_tokens) > tokens:
         whole -= 1
         kept = _whole_first(cards, whole)
-    return _fitted(kept, tokens, notes)
+    return _fit_cards(kept, tokens, notes)
 
 
-def _numbered(cards: Sequence[CandidateCard]) -> list[CandidateCard]:
+def _number_cards(cards: Sequence[CandidateCard]) -> list[CandidateCard]:
     """Return the cards with positions for ids, which are long and meaningless; a reply may use either."""
     # If the name of some flow is a number, a position is "option 2", since "2" would be ambiguous.
     taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
-    return [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
+    return [replace(card, id=position_label(number, taken=taken)) for number, card in enumerate(cards, 1)]
 
 
 def _whole_first(cards: Sequence[CandidateCard], whole: int) -> list[CandidateCard]:
@@ -449,7 +449,7 @@ def goes_by_number(text: str) -> bool:
     return text.strip().isdecimal()
 
 
-def numbered(number: int, *, taken: bool) -> str:
+def position_label(number: int, *, taken: bool) -> str:
     """Return the label of a position; `taken` if the name of some flow is a number."""
     return f"option {number}" if taken else str(number)
 
@@ -458,7 +458,7 @@ _GIVING_WAY: Final = ("descriptions", "desired effects")
 """Parts that are shortened, in this order; conditions never are."""
 
 
-def _trimmed(cards: list[CandidateCard], tokens: int, count: Count, what: str) -> list[CandidateCard]:
+def _trim_part(cards: list[CandidateCard], tokens: int, count: Count, what: str) -> list[CandidateCard]:
     """Return the cards with one part cut to a common length, so that all fit."""
     is_effects = what != _GIVING_WAY[0]
     texts = ["; ".join(card.effects) if is_effects else card.description for card in cards]
@@ -511,7 +511,7 @@ class Prompt(NamedTuple):
         return {"type": "object", "properties": {"ids": ids}, "required": ["ids"], "additionalProperties": False}
 
     @property
-    def wanted(self) -> str:
+    def reply_form(self) -> str:
         """The form of the reply, in words."""
         ids = ", ".join(self.ids[:20])
         if self.reads:
@@ -542,14 +542,14 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     procedures.begin_turn()
     given = [
         replace(
-            CandidateCard.of(
+            CandidateCard.from_candidate(
                 each,
                 (examples or {}).get(each.flow_id, ()),
                 notes,
                 inputs=() if context.inputs is None else context.inputs(each.flow_id),
                 under_way=begun.get(each.flow_id),
             ),
-            procedure=procedures.of(each.flow_id) if place < WHOLE_CARDS else "",
+            procedure=procedures.lines_of(each.flow_id) if place < WHOLE_CARDS else "",
         )
         for place, each in enumerate(candidates)
     ]
@@ -714,7 +714,7 @@ def growing_prompt(
     root = ET.Element("selection")
     add_text(root, "facts", situation.facts)
     root.append(_conversation(view, situation, growing))
-    root.append(_offered(candidates, view, situation, examples or {}))
+    root.append(_offered_element(candidates, view, situation, examples or {}))
     begins = situation.procedures is not None
     rules = reading_rules(given=_GIVEN, offered="<offered>", begins=begins, speaks=situation.speaks)
     messages = asked_last(rules, root, situation.confirms, request, notes)
@@ -770,15 +770,15 @@ def _cards(  # noqa: PLR0913 - what is shown, and what bounds it
     number = 0
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         cut = notes if first == turn else list[str]()
-        cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], cut) for _, flow in group]
+        cards = [CandidateCard.from_candidate(candidate_of(flow), flow.examples[:_EXAMPLES], cut) for _, flow in group]
         procedures.begin_turn()
-        whole = [replace(card, procedure=procedures.of(card.id)) for card in cards[:WHOLE_CARDS]]
+        whole = [replace(card, procedure=procedures.lines_of(card.id)) for card in cards[:WHOLE_CARDS]]
         for card in reading_cards([*whole, *cards[WHOLE_CARDS:]], tokens, cut):
             number += 1
-            yield replace(card, id=numbered(number, taken=taken))
+            yield replace(card, id=position_label(number, taken=taken))
 
 
-def _offered(
+def _offered_element(
     candidates: Sequence[Candidate], view: _View, situation: ConversationContext, examples: Mapping[str, Sequence[str]]
 ) -> ET.Element:
     """Return the flows that may be chosen now, with their state and inputs.
@@ -804,7 +804,7 @@ def _offered(
         now |= {"inputs": "; ".join(takes)}
         now |= state_fields(begun[each.flow_id]) if each.flow_id in begun else {}
         # What was first shown with no procedure, among others that were nearer, has it here.
-        procedure = "" if card.procedure or place >= WHOLE_CARDS else view.procedures.of(each.flow_id)
+        procedure = "" if card.procedure or place >= WHOLE_CARDS else view.procedures.lines_of(each.flow_id)
         offered.append(flow_element(now, procedure))
     return offered
 

@@ -107,11 +107,11 @@ class RecallStage:
             name = in_one_line(self.flows[case.known].name)
             return first_live(known, self.flows, Reason.EXAMPLE), f"it is known as a request for {name}"
         first = candidates[0].flow_id
-        if self._allowed(case) == 1 and not case.is_for_chat and request.may_begin(first, is_likely=True):
+        if self._allowed_error(case) == 1 and not case.is_for_chat and request.may_begin(first, is_likely=True):
             return first_live(candidates, self.flows, Reason.CONFIDENT), "any answer will do, as max_error is 1"
         if len(candidates) == 1 and self._needs_no_check(case):
             return first_live(candidates, self.flows, Reason.SINGLE), "one candidate is left"
-        if not case.has_more and self._allowed(case) is None:
+        if not case.has_more and self._allowed_error(case) is None:
             return self.best(case), "no model is configured"
         return None
 
@@ -123,7 +123,7 @@ class RecallStage:
         """
         if not case.has_more:
             return self.policy.on_empty == "top1" or likely_fits(case.narrowed)
-        if self._allowed(case) is not None or not first_may_begin(case.request, case.narrowed, allowed=None):
+        if self._allowed_error(case) is not None or not first_may_begin(case.request, case.narrowed, allowed=None):
             return False
         if self.policy.ask_user and case.narrowed.confidence is not None:
             return False
@@ -163,12 +163,12 @@ class RecallStage:
 
     def _budget(self, case: Case) -> float | None:
         """Return the share of recall's answers that may be wrong; None if none is set."""
-        allowed = self._allowed(case)
+        allowed = self._allowed_error(case)
         if allowed is None:
             return None
         return allowed * SHARED if self.shares_budget and not case.request.goes_on else allowed
 
-    def _allowed(self, case: Case) -> float | None:
+    def _allowed_error(self, case: Case) -> float | None:
         return self.policy.allowed_error(self.flows.get(case.narrowed.candidates[0].flow_id))
 
     def best(self, case: Case) -> Choice:
@@ -177,9 +177,9 @@ class RecallStage:
         reason = Reason.SINGLE if len(candidates) == 1 else Reason.SEMANTIC
         if self.policy.on_empty == "none" and not likely_fits(case.narrowed):
             return Choice(notes=(NOTHING,))
-        if case.request.within and self._allowed(case) == 0:
+        if case.request.within and self._allowed_error(case) == 0:
             return Choice(notes=(NO_ERROR,))
-        if self._allowed(case) is None:
+        if self._allowed_error(case) is None:
             return first_live(candidates, self.flows, reason, notes=(NO_BUDGET,) if case.has_more else ())
         likeliest = sorted(candidates, key=lambda each: -(each.confidence or 0.0))
         return first_live(likeliest, self.flows, reason, notes=(OVER_BUDGET,))

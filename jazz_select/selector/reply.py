@@ -11,7 +11,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from jazz_select.chat.json_reader import BROKEN, embedded, repaired, unquoted
+from jazz_select.chat.json_reader import BROKEN, find_embedded, repaired, unquoted
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.text import beginning, clean, json_line, nfkc
 from jazz_select.values import Candidate
@@ -83,10 +83,10 @@ class Mentions:
                 self._exact.get(token)
                 or self._exact.get(text)
                 or self._folded.get(folded_mention(text))
-                or self._at(text)
+                or self._id_at(text)
             )
         if isinstance(token, int | float) and not isinstance(token, bool):
-            return self._exact.get(str(token)) or self._at(str(token).removesuffix(".0"))
+            return self._exact.get(str(token)) or self._id_at(str(token).removesuffix(".0"))
         return None
 
     def mentioned(self, text: str) -> tuple[tuple[str, ...], str]:
@@ -97,7 +97,7 @@ class Mentions:
         found = (self._folded.get(folded_mention(match.group())) for match in pattern.finditer(text))
         return tuple(dict.fromkeys(flow_id for flow_id in found if flow_id)), pattern.sub(" ", text)
 
-    def _at(self, text: str) -> str | None:
+    def _id_at(self, text: str) -> str | None:
         match = _ORDINAL.fullmatch(text)
         position = int(match.group(1)) if match else 0
         return self._order[position - 1] if 0 < position <= len(self._order) else None
@@ -185,14 +185,14 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if of_message and (parts := _parts(text, value, offered)) is not None:
         return _read_parts(parts, offered)
     if value is not BROKEN:
-        return _read(value, offered).reply
-    values = embedded(text)
-    choices = (_read(value, offered) for value in _last_first(values, text))
+        return _read_choice(value, offered).reply
+    values = find_embedded(text)
+    choices = (_read_choice(value, offered) for value in _last_first(values, text))
     standing = max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
     if standing.trust > _Trust.NONE:
         footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
         return _UNREADABLE if footnotes or _DENIED_ARRAY.search(text) else standing.reply
-    mended = _read(repaired(text), offered)
+    mended = _read_choice(repaired(text), offered)
     if mended.trust > _Trust.STRANGE and mended.reply.ids:  # a repair turns a lone bracket into an empty array
         return mended.reply
     prose = _read_prose(text, offered)
@@ -204,7 +204,7 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
     An object with only an `answer` counts, unless a flow has that name.
     """
-    values = [value] if value is not BROKEN else [*_last_first(embedded(text), text), repaired(text)]
+    values = [value] if value is not BROKEN else [*_last_first(find_embedded(text), text), repaired(text)]
     for each in values:
         if not isinstance(each, dict):
             continue
@@ -216,8 +216,8 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
 
 def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
-    chosen = _read(parts["flows"], offered).reply.ids if "flows" in parts else ()
-    off = _read(parts["off"], offered).reply.ids if "off" in parts else ()
+    chosen = _read_choice(parts["flows"], offered).reply.ids if "flows" in parts else ()
+    off = _read_choice(parts["off"], offered).reply.ids if "off" in parts else ()
     inputs, every = _without_every(parts.get("values"), offered)
     values, repeated = _each_wish(inputs, offered)
     unclear = _by_flow(parts.get("unclear"), offered)
@@ -320,7 +320,7 @@ def _last_first(values: list[Any], text: str) -> Iterable[Any]:
     return (values[0], *reversed(values[1:])) if values and text[0] in "[{" else reversed(values)
 
 
-def _read(value: Any, offered: Mentions) -> _Choice:
+def _read_choice(value: Any, offered: Mentions) -> _Choice:
     ids: dict[str, None] = {}
     trust, says_none = _Trust.NONE, False
     for leaf in islice(_leaves(value, offered), _IDS):
@@ -357,7 +357,7 @@ def _leaves(value: Any, offered: Mentions) -> Iterator[object]:
             stack.extend(reversed(cast("list[Any]", item)) if item else [None])
         elif isinstance(item, dict):
             stack.extend(_choice_of(cast("dict[str, Any]", item), offered))
-        elif isinstance(item, str) and len(parts := _listed(item, offered)) > 1:
+        elif isinstance(item, str) and len(parts := _split_list(item, offered)) > 1:
             stack.extend(reversed(parts))
         elif item is not BROKEN and not isinstance(item, bool):
             yield item
@@ -395,7 +395,7 @@ def _holds_more(value: Any) -> bool:
     return isinstance(value, list | dict)
 
 
-def _listed(text: str, offered: Mentions) -> list[str]:
+def _split_list(text: str, offered: Mentions) -> list[str]:
     """Split "a, b" where each part is a candidate and the whole is none; else return []."""
     parts = [] if offered.find(text) else _COMMA.split(text, maxsplit=_IDS)
     return parts if all(offered.find(part) for part in parts) else []

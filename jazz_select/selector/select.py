@@ -266,23 +266,23 @@ class FlowSelector:
         read = self._read_request(one, context, situation)
         request, surroundings = read.request, context or {}
         if read.answers is not None:
-            return await self._answered(request.query, *read.answers, surroundings)
+            return await self._result_of_answer(request.query, *read.answers, surroundings)
         if request.blank and candidates is None and not request.under_way:
             return nothing_found(*read.notes, BLANK)
 
         began = perf_counter()
         with span("select", "decision") as traced:
             if candidates is None:
-                narrowed = fused(await self._narrower.recalled(request.ways, surroundings, only=only))
+                narrowed = fused(await self._narrower.recall_each(request.ways, surroundings, only=only))
             else:
-                narrowed = await self._narrower.given(candidates, surroundings)
+                narrowed = await self._narrower.from_caller(candidates, surroundings)
             done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
             done = [flow for flow in done if not flow.only_called]
             closed = (await self._guards.closed_among(done, surroundings)).ids
             begun = [self._registry[each] for each in request.under_way if each in self._registry]
             narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), read.notes)
             known, narrowed = await self._known_in(request, narrowed, surroundings, only=only, given=candidates)
-            result = await self._chosen(request, narrowed, surroundings, began, known=known)
+            result = await self._run_stages(request, narrowed, surroundings, began, known=known)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
             return result
@@ -317,12 +317,12 @@ class FlowSelector:
 
         async def select(one: SelectRequest, read: ReadRequest, found: CandidateSet | None) -> FlowSelectionResult:
             if read.answers is not None:
-                return await self._answered(read.request.query, *read.answers, surroundings)
+                return await self._result_of_answer(read.request.query, *read.answers, surroundings)
             if found is None:
                 return nothing_found(*read.notes, BLANK)
             noted = found.joined_by((), read.notes)
             known, noted = await self._known_in(read.request, noted, surroundings, only=one.only, given=one.candidates)
-            return await self._chosen(read.request, noted, surroundings, perf_counter(), known=known, ask=ask)
+            return await self._run_stages(read.request, noted, surroundings, perf_counter(), known=known, ask=ask)
 
         calls = [partial(select, *each) for each in zip(asked, reads, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
@@ -395,7 +395,7 @@ class FlowSelector:
         check_argument("context", context, Context)
         self._guards.check_selectable(asked.only)
         has_model = self.has_model or (situation is not None and situation.reader is not None)
-        request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
+        request = Request.from_query(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
         return ReadRequest(request=request) if asked.asked is None else self._pipeline.user.read_request(asked, request)
 
     async def _known_in(
@@ -411,7 +411,7 @@ class FlowSelector:
 
         A flow that recall did not find joins them, unless the caller chose the candidates or its guard is closed.
         """
-        known = self._known.flow_of(request.written)
+        known = self._known.flow_of(request.own_words)
         if not known or any(each.flow_id == known for each in narrowed.candidates):
             return known, narrowed
         if given is not None or not narrowed.candidates or (only is not None and known not in only):
@@ -420,7 +420,7 @@ class FlowSelector:
         closed = await self._guards.closed_among([flow], context)
         return ("", narrowed) if known in closed.ids else (known, narrowed.joined_by([flow]))
 
-    async def _chosen(
+    async def _run_stages(
         self,
         request: Request,
         narrowed: CandidateSet,
@@ -449,7 +449,7 @@ class FlowSelector:
         await outcomes.end(result, is_sure=choice.is_sure)
         return result
 
-    async def _answered(
+    async def _result_of_answer(
         self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]
     ) -> FlowSelectionResult:
         """Return the selection by the user's answer to a question; only the guards run again."""
@@ -463,7 +463,7 @@ class FlowSelector:
             result = await self._record(narrowed, choice, context, latency, closed=closed)
             if traced is not None:
                 note_selection(traced, answer, result)
-        request = Request.of(question.request or answer, None)
+        request = Request.from_query(question.request or answer, None)
         return result if self._outcomes is None else self._outcomes.noted(request, result, alone=request.opens)
 
     async def _record(

@@ -10,11 +10,11 @@ from jazz_select.selector.asking import (
     FEWEST,
     MOST,
     NO_QUESTION,
-    again,
     flow_question,
     in_question,
     named_in,
     question_in,
+    repeat_question,
 )
 from jazz_select.selector.candidates_stage import Request, SelectRequest
 from jazz_select.selector.chat_stage import FALLBACKS
@@ -126,12 +126,14 @@ class UserStage:
         question = question_in(asked.asked)
         if question is None:
             return ReadRequest(request=request, notes=(NO_QUESTION,))
-        choice = self.answered(request.query, question, only=asked.only)
+        choice = self.choice_of_answer(request.query, question, only=asked.only)
         if choice is not None:
             return ReadRequest(request=request, answers=(choice, question))
-        return ReadRequest(request=request.after(question.request))
+        return ReadRequest(request=request.with_earlier(question.request))
 
-    def answered(self, answer: str, question: UserQuestion, *, only: Collection[str] | None = None) -> Choice | None:
+    def choice_of_answer(
+        self, answer: str, question: UserQuestion, *, only: Collection[str] | None = None
+    ) -> Choice | None:
         """Return the choice that a user's answer makes; None if it does not answer the question.
 
         Only flows among `only` are chosen. An answer that names no single option gets the question once more.
@@ -157,7 +159,7 @@ class UserStage:
         whole = flow_question(live, self.flows, question.request, more=question.more)
         if whole is None or len(live) < len(question.options):
             return None
-        return again(replace(whole, again=question.again), answer)
+        return repeat_question(replace(whole, again=question.again), answer)
 
 
 def _model_notes(case: Case) -> tuple[str, ...]:

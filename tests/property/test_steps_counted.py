@@ -17,7 +17,7 @@ from jazz_select.agent import Conversation
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.conversation import normalized_message
 from jazz_select.agent.graph.planner import read_decision
-from jazz_select.chat.json_reader import embedded, repaired, unquoted, values_in
+from jazz_select.chat.json_reader import find_embedded, repaired, unquoted, values_in
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.consent import read_consent
 from jazz_select.errors import JazzSelectError
@@ -62,7 +62,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a choice": lambda text: read_reply(text, OFFERED),
     "calls": read_tool_reply,
     "values": values_in,
-    "embedded": embedded,
+    "embedded": find_embedded,
     "reasoning": without_reasoning,
     "repaired": repaired,
     "unquoted": unquoted,

@@ -26,7 +26,15 @@ from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import LONGEST_HEARD, LONGEST_STORED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.agent.graph.snapshot import Snapshot
-from jazz_select.chat.json_reader import LONGEST, MOST_FAILURES, MOST_MARKS, MOST_VALUES, decoded, embedded, values_in
+from jazz_select.chat.json_reader import (
+    LONGEST,
+    MOST_FAILURES,
+    MOST_MARKS,
+    MOST_VALUES,
+    find_embedded,
+    parse_whole,
+    values_in,
+)
 from jazz_select.errors import FlowLoadError, FlowValidationError, SnapshotError, ToolError
 from jazz_select.flow.base import DEEPEST, MOST_PARTS
 from jazz_select.flow.flow_loading import load_flows
@@ -98,7 +106,7 @@ def grown(work: Callable[[], object]) -> int:
 )
 def test_a_search_for_json_ends(text: str, most: int) -> None:
     with steps() as called:
-        embedded(text)
+        find_embedded(text)
     assert 0 < called["raw_decode"] <= most
 
 
@@ -113,7 +121,7 @@ def test_a_search_for_json_ends(text: str, most: int) -> None:
 )
 def test_a_reply_that_is_too_large_is_read_by_nobody(text: str) -> None:
     with steps() as called:
-        assert decoded(text) is decoded("no JSON")
+        assert parse_whole(text) is parse_whole("no JSON")
         assert values_in(text) == []
         said = read_tool_reply(text)
     assert (said.kind, said.calls) == ("unreadable", ())

@@ -40,7 +40,7 @@ from jazz_select.agent.chain.transcript import (
 )
 from jazz_select.chat.call_reader import folded_key
 from jazz_select.chat.client import ChatClient, ChatReply
-from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.chat.json_reader import BROKEN, parse_whole
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ClaimStore
@@ -90,7 +90,7 @@ class SchemaInLoop:
 
     def is_final(self, text: str) -> bool:
         """Whether a JSON reply without calls is a valid answer."""
-        value = decoded(text.strip())
+        value = parse_whole(text.strip())
         return self.output is not None and value is not BROKEN and not self.output.check(value).problem
 
     def end_of(self, calls: Sequence[PlanStep]) -> tuple[str | None, str]:
@@ -501,7 +501,7 @@ class _Loop:
         read = read_tool_reply(text).trusted(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
             return ToolReply(note="the reply is JSON, but none of the three shapes")
-        named = self._tool_named_in(decoded(read.text)) if read.is_data else ""
+        named = self._tool_named_in(parse_whole(read.text)) if read.is_data else ""
         if named:
             return ToolReply(note=f"the reply is JSON that names {named}, but no call of it")
         return read
@@ -536,7 +536,7 @@ class _Loop:
         """Report an unreadable reply to the model once; accept a second JSON reply as the answer."""
         if self.ending.is_final(text):
             return await self._finish(text.strip(), final=text.strip()), []
-        value = decoded(text.strip())
+        value = parse_whole(text.strip())
         if self.was_unreadable and value is not BROKEN and value is not None:
             return await self._finish(text), []
         self.was_unreadable = True

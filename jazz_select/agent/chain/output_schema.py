@@ -9,7 +9,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
+from jazz_select.chat.json_reader import BROKEN, ends_as_json, find_embedded, parse_whole, repaired, too_large
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, at_path
@@ -69,11 +69,11 @@ class OutputSchema:
             return Parsed(problem="the reply is empty")
         if large := too_large(text):
             return Parsed(problem=f"the reply {large}")
-        whole = decoded(text.strip())
+        whole = parse_whole(text.strip())
         if whole is not BROKEN:
             return self.check(whole)
         first: Parsed | None = None
-        for each in islice(reversed(embedded(text)), _MOST_CHECKED):
+        for each in islice(reversed(find_embedded(text)), _MOST_CHECKED):
             read = self.check(each)
             if not read.problem:
                 return read

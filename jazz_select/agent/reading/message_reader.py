@@ -28,7 +28,7 @@ from jazz_select.agent.reading.small_talk import asks_to_repeat, is_only_thanks
 from jazz_select.agent.turn import TurnRequest, TurnState
 from jazz_select.consent import Consent, asks_to_wait, read_consent
 from jazz_select.phrases import Asked
-from jazz_select.selector.asking import again, ends, named_in
+from jazz_select.selector.asking import ends, named_in, repeat_question
 from jazz_select.text import describe_error
 from jazz_select.threads import run_within_budget
 
@@ -262,7 +262,7 @@ def picked_option(request: TurnRequest, *, beside: bool = False) -> PickedOption
     option = named_in(message, question.options)
     if option:  # a flow may be called "Cancel"
         return "one"
-    if option is None and not beside and again(question, message) is not None:
+    if option is None and not beside and repeat_question(question, message) is not None:
         return "beyond"
     if read_consent(message) == ("no", ""):
         return "off"

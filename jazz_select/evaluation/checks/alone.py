@@ -42,7 +42,7 @@ def expected_alone(  # noqa: PLR0913 - what is known, by name
     """
     order = shuffled(flow.card() for flow in flows)
     sample = sample_of(order, encoder)
-    terms = TermCounts.of(map(encoder.lexical.terms, order))
+    terms = TermCounts.from_documents(map(encoder.lexical.terms, order))
     # As in a sync: BLAS threads that wait for each other make small matrices take far longer.
     with threadpool_limits(1, user_api="blas"):
         fitted = fit(order, {card.id: rows[card.id] for card in sample}, encoder.lexical, terms=terms)

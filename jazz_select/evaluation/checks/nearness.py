@@ -26,7 +26,7 @@ from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut
-from jazz_select.memory.text_vectors import embedded
+from jazz_select.memory.text_vectors import embed_with_cache
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.values import FlowCard
 
@@ -275,7 +275,7 @@ class Field:
 def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
     """Return a row of length 1 for each text, from the first stage of an embedder."""
     first = stages_of(embedder)[0]
-    return unit_rows(embedded(first, first.embed, [indexable(text) for text in texts]))
+    return unit_rows(embed_with_cache(first, first.embed, [indexable(text) for text in texts]))
 
 
 def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:

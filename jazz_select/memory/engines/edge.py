@@ -496,7 +496,7 @@ class EdgeStore:
             if self._shard is None:
                 return {}
             kept = self._kept = self._kept.current()
-            found = kept.of(keys)
+            found = kept.cached_payloads(keys)
             if missing := [key for key in keys if key not in found]:
                 fetched = self._shard.retrieve(missing)
                 found |= fetched

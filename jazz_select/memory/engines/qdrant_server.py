@@ -294,7 +294,7 @@ class RemoteStore:
 
         found = await self._or_gone(lambda: self._recall(over_grpc, over_rest), gone=lambda: nothing)
         if not along:
-            return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
+            return [replace(legs, payloads=kept.cached_payloads((*legs.dense, *legs.bm25))) for legs in found]
         kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
         kept.agents.update(query.agent_id for query in queries)
         return found

@@ -55,7 +55,7 @@ class Kept:
         is_fresh = len(self.known) <= _MOST_KEPT and monotonic() - self._since <= self._fresh_s
         return self if is_fresh else Kept(self._fresh_s)
 
-    def of(self, keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
+    def cached_payloads(self, keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
         """Return the cached payloads among these keys."""
         known = self.known
         return {key: known[key] for key in keys if key in known}

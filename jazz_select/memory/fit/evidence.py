@@ -206,12 +206,12 @@ class EvidenceModel:
         try:
             noted = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else dict[str, object]()
             _must(noted.get("version") == _VERSION, "version")
-            return value_of(cls, noted)._checked(dim)  # noqa: SLF001 - one of this class
+            return value_of(cls, noted)._check_parts(dim)  # noqa: SLF001 - one of this class
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the evidence of a sync cannot be read", error)
             return None
 
-    def _checked(self, dim: int | None) -> "EvidenceModel":
+    def _check_parts(self, dim: int | None) -> "EvidenceModel":
         """Return the model with its weights as a matrix; raise ValueError if its parts do not fit together."""
         flows, weights = self.head.flows, self.head.weights.astype(np.float32)
         wide = weights.size // len(flows)
@@ -231,7 +231,7 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
 
 def _added_logits(recalled: Mapping[str, float], mix: Mix) -> Mapping[str, float]:
     """Return what recall's probabilities, and "none", add to the logits of flows that recall does not list."""
-    known = {flow: _bounded(chance) for flow, chance in recalled.items() if flow != NONE}
+    known = {flow: _bound_chance(chance) for flow, chance in recalled.items() if flow != NONE}
     total = sum(known.values())
     scale = max(total, 1.0)
     added = {flow: mix.recall * (log(max(chance / scale, _FLOOR)) - _LOG_FLOOR) for flow, chance in known.items()}
@@ -239,7 +239,7 @@ def _added_logits(recalled: Mapping[str, float], mix: Mix) -> Mapping[str, float
     return added
 
 
-def _bounded(chance: float) -> float:
+def _bound_chance(chance: float) -> float:
     """Return a probability, whatever number it is made of; what is no number is none."""
     return min(max(chance, 0.0), 1.0) if chance == chance else 0.0  # noqa: PLR0124 - NaN differs from itself
 
@@ -302,7 +302,7 @@ def fit_evidence(
     mixed = _mixed(mix, log_of.recalled, said)
     line, sureness = _fit_line(flows, mixed, log_of)
     return EvidenceModel(
-        head=LinearHead(flows=flows[:classes], weights=_stored(weights)),
+        head=LinearHead(flows=flows[:classes], weights=_round_weights(weights)),
         mix=mix,
         line=line,
         agreement=_agreement(mixed.argmax(axis=1), sureness.sure, log_of),
@@ -571,6 +571,6 @@ def _agreement(top: _Places, sure: Matrix, log_of: _Log) -> Agreement:
     return Agreement(requests=requests, agreed=right, sure=surely, sure_agreed=surely_right)
 
 
-def _stored(weights: Vectors) -> Vectors:
+def _round_weights(weights: Vectors) -> Vectors:
     """Return the weights as they are after they were stored: by flow, in the precision of the note."""
     return np.ascontiguousarray(weights.T.astype(np.float16).astype(np.float32))

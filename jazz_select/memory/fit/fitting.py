@@ -148,13 +148,13 @@ def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
     lessons = catalogue.lessons(MAX_ASKED, _RIVALS)
     worth = lessons.own_worth if lessons else 1.0
 
-    def fitted(fold: int | None) -> Vectors | None:
+    def fit_fold(fold: int | None) -> Vectors | None:
         taught = lessons if lessons is None or fold is None else lessons.without(fold)
         return _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), taught)
 
     # BLAS does nearly all of it without the interpreter's lock, and the result does not depend on the thread.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jazz-select-fit") as pool:
-        return list(pool.map(fitted, (*range(FOLDS), None)))
+        return list(pool.map(fit_fold, (*range(FOLDS), None)))
 
 
 def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:

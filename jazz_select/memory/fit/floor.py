@@ -68,7 +68,7 @@ def with_floor(
     if len(cards) < FEWEST_TOOLS or any(card.type != _TOOL for card in cards):
         return model
     mean, spread = _cosines(np.stack([prototype(card, rows[card.id]) for card in cards]))
-    terms = terms or TermCounts.of(map(lexical.terms, cards))
+    terms = terms or TermCounts.from_documents(map(lexical.terms, cards))
     said = _usual_score(cards, lexical, terms)
     cosine = _cosine_weight(cards, rows, lexical, terms)
     agreement, words = _SOME

@@ -111,7 +111,7 @@ class LeaveOneOut:
         self._evening = np.array([*map(self.lengths.of, counts)], dtype=np.float32)
         self._counts = [lexical.counted_in(card) for card in cards]
         self._words = Postings(
-            [*map(lexical.document, cards, self._counts)], terms or TermCounts.of(map(lexical.terms, cards))
+            [*map(lexical.document, cards, self._counts)], terms or TermCounts.from_documents(map(lexical.terms, cards))
         )
         self._less: dict[tuple[int, int], Vectors] = {}
 
@@ -144,7 +144,7 @@ class LeaveOneOut:
         nearest = np.argpartition(-nearness, count - 1, axis=1)[:, :count]
         return Lessons(
             requests=vectors,
-            right=np.stack([self._without(flow, example) for flow, example in spread]),
+            right=np.stack([self._prototype_without(flow, example) for flow, example in spread]),
             wrong=self.prototypes[nearest],
             allowed=np.isfinite(np.take_along_axis(nearness, nearest, axis=1)),
             folds=np.array([example % FOLDS for _, example in spread]),
@@ -160,7 +160,7 @@ class LeaveOneOut:
         """Ask one example, by the places of its flow and in it, against its flow without it."""
         aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
         dense = self.prototypes @ aimed
-        dense[flow] = self._without(flow, example) @ aimed
+        dense[flow] = self._prototype_without(flow, example) @ aimed
         dense *= self._evening
         query = self._lexical.query(indexable(self.cards[flow].examples[example]))
         bm25 = self._words.scores(query)
@@ -180,7 +180,7 @@ class LeaveOneOut:
     def _example(self, flow: int, example: int) -> Vectors:
         return self._rows[flow][example - len(self.cards[flow].examples)]
 
-    def _without(self, flow: int, example: int) -> Vectors:
+    def _prototype_without(self, flow: int, example: int) -> Vectors:
         known = self._less.get((flow, example))
         if known is None:
             known = prototype(self.cards[flow], self._rows[flow], without=example, worth=self._worths[flow])
@@ -200,7 +200,7 @@ class LeaveOneOut:
             left = self._lexical.document(rest)
             return dict(zip(left.indices, left.values, strict=True))
         counts = self._counts[flow]
-        less = self._lexical.counted([indexable(card.examples[example])], stop_words=stop_words)
+        less = self._lexical.count_terms([indexable(card.examples[example])], stop_words=stop_words)
         length = counts.total() - less.total()
         held = ((term, counts[term] - less[term]) for term in (query.indices if query else ()))
         return {term: self._lexical.weight(count, length) for term, count in held if count > 0}

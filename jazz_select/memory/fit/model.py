@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.errors import ConfigError
-from jazz_select.memory.encoder import PackedArray, TermCounts, shown
+from jazz_select.memory.encoder import PackedArray, TermCounts, prototype_weight
 from jazz_select.memory.fit.evidence import EvidenceModel
 from jazz_select.ports import ArmHits, Key, Vectors
 from jazz_select.serialization import value_of
@@ -115,7 +115,7 @@ class CosineScaling:
 
     def of(self, examples: int) -> float:
         """Return the factor of a flow with so many examples."""
-        return sqrt(sqrt(self.alike + (1 - self.alike) / (1 + shown(examples)))) / self.median
+        return sqrt(sqrt(self.alike + (1 - self.alike) / (1 + prototype_weight(examples)))) / self.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,11 +412,11 @@ class RecallModel:
         try:
             noted = {*cls.__slots__} - _MADE - _OF_A_LOG
             _must(note["version"] == _VERSION and {*note} == {"version", *noted}, "version")
-            model = value_of(cls, note)._checked(*dims)._with_learned(learned, *dims)  # noqa: SLF001 - one of this class
+            model = value_of(cls, note)._check_parts(*dims)._with_learned(learned, *dims)  # noqa: SLF001 - one of this class
             if model.second is None:
                 return model
             _must({*note["second"]} == noted and model.second.second is None, "second")
-            second = model.second._checked(*dims[1:])  # noqa: SLF001
+            second = model.second._check_parts(*dims[1:])  # noqa: SLF001
             usual = replace(second.usual, examples=model.usual.examples)
             evidence = _evidence_in(learned.get("second_evidence"), dims[1:])
             second = replace(
@@ -447,7 +447,7 @@ class RecallModel:
             return self
         return replace(self, evidence=evidence, learned_from=mark, persons=persons)
 
-    def _checked(self, dim: int | None = None, *_: int) -> "RecallModel":
+    def _check_parts(self, dim: int | None = None, *_: int) -> "RecallModel":
         """Return the model with its transform as a matrix; raise ValueError if its parts do not fit together."""
         _must(self.scales.keys() == DEFAULT_SCALES.keys(), "scales")
         _must(self.confidence is None or len(self.confidence.weights) == _OF_CANDIDATE, "confidence")

@@ -63,7 +63,7 @@ def calibrated_model(
     ]
     requests += [_Request(one, usual, CASE) for one in asked[examples:]]
     weights = np.array([float(request.times) for request in requests])
-    inside = [request.answered(found, scales) for request, found in zip(requests, legs, strict=True)]
+    inside = [request.signals_of(found, scales) for request, found in zip(requests, legs, strict=True)]
     asked_alone = _fit_confidence(requests, inside, weights)
     confidence = _of_whole_flows(asked_alone, examples / float(weights.sum()))
     scope = _fit_scope(catalogue, requests, inside, scales, weights, usual)
@@ -80,10 +80,10 @@ class _Request:
     times: int = 1
     """Weight in examples."""
 
-    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
-        return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
+    def signals_without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
+        return self.signals_of(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
-    def answered(self, legs: ArmHits, scales: Mapping[str, ArmScale]) -> Signals:
+    def signals_of(self, legs: ArmHits, scales: Mapping[str, ArmScale]) -> Signals:
         return Signals(legs, scales, self.held_out.terms, self.usual)
 
 
@@ -143,8 +143,8 @@ def _fit_scope(
     """
     flows = {request.held_out.flow for request in requests}
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
-    near = [request.without([request.held_out.flow], scales) for request in requests]
-    far = [request.without(neighbourhoods[request.held_out.flow], scales) for request in requests]
+    near = [request.signals_without([request.held_out.flow], scales) for request in requests]
+    far = [request.signals_without(neighbourhoods[request.held_out.flow], scales) for request in requests]
     features: Matrix = np.array([each.scope() for each in (*inside, *near, *far)])
     labels = np.repeat([1.0, 0.0, 0.0], len(requests))
     counts = np.concatenate([weights, weights / 2, weights / 2])

@@ -79,7 +79,7 @@ _LONGEST_SCHEMA: Final = 4_000
 
 def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequence[ToolCandidate]) -> str:
     """The previous tool, what it gave by name (no values), and the numbered candidates with a way out."""
-    given = _listed(name_shown(name[:_LONGEST]) for name in fields_given)
+    given = _list_texts(name_shown(name[:_LONGEST]) for name in fields_given)
     begun = (
         f"Tool {previous!r} returned a result with the fields {{{given}}}."
         if previous
@@ -88,7 +88,7 @@ def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequ
     lines = [begun, "Choose the next action from these compatible tools:"]
     for number, each in enumerate(candidates, start=1):
         summary = each.input_schema_summary.items()
-        wanted = _listed(f"{name_shown(name[:_LONGEST])}: {in_one_line(kind)}" for name, kind in summary)
+        wanted = _list_texts(f"{name_shown(name[:_LONGEST])}: {in_one_line(kind)}" for name, kind in summary)
         text = in_one_line(beginning(" ".join(each.description.split()), _LONGEST))
         lines.append(f"{number}. {name_shown(each.name)} — {text or 'no description'} ({wanted or 'no arguments'})")
     lines.append('Answer with the name of one of them, or with "none" if none should come next.')
@@ -112,7 +112,7 @@ def schema_shown(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _list_texts(texts: Iterable[str]) -> str:
     return some_of(list(texts), _MOST_FIELDS, lambda text: text[: 2 * _LONGEST])
 
 

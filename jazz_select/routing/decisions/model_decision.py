@@ -104,7 +104,7 @@ class ModelDecision:
         if not candidates:
             return None
         if self._decider is None:
-            return await self._asked(cast("ChatClient", self._client), context, candidates, prompt, situation)
+            return await self._ask_model(cast("ChatClient", self._client), context, candidates, prompt, situation)
         begun = f"{situation}\n\n" if situation else ""
         state = f"{begun}returned by the last step:\n{_as_json(context)}"
         decided = await self._decider.decide(state, _choice(candidates, prompt))
@@ -115,10 +115,10 @@ class ModelDecision:
             raise ModelError(self._decider.name, decided.note, retryable=True)
         if self._client is None:
             raise DecisionReplyError(self._decider.name, f"{decided.note}; give a chat model beside it")
-        chosen = await self._asked(self._client, context, candidates, prompt, situation)
+        chosen = await self._ask_model(self._client, context, candidates, prompt, situation)
         return ToolChoice(tool=chosen or "", notes=(decided.note,))
 
-    async def _asked(
+    async def _ask_model(
         self, client: ChatClient, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
     ) -> str | None:
         deadline = Deadline.after(self._timeout_s)

@@ -212,7 +212,7 @@ def _undone(fit: NameFit, tool: Tool) -> str:
 
 def _strange(fit: NameFit, tool: Tool) -> str:
     strange = [word for word in fit.unmatched if word not in CONNECTING and word not in known_words(tool)]
-    return f"{tool.name} knows nothing of {_quoted(strange)}" if strange else ""
+    return f"{tool.name} knows nothing of {_quote_words(strange)}" if strange else ""
 
 
 def _idle(fit: NameFit, tool: Tool) -> str:
@@ -237,10 +237,10 @@ def _overdone(fit: NameFit, tool: Tool) -> str:
     own = [word for word in fit.unasked if word not in {*provider, *CONNECTING, *BEHIND}]
     if fit.form.is_name and _verb(tool) in LOOKING:
         own = [word for word in own if word in ACTING - LOOKING]
-    return f"{tool.name} would do more than was asked: {_quoted(own)}" if own else ""
+    return f"{tool.name} would do more than was asked: {_quote_words(own)}" if own else ""
 
 
-def _quoted(words: Sequence[str]) -> str:
+def _quote_words(words: Sequence[str]) -> str:
     return " and ".join(map(repr, words))
 
 
@@ -313,8 +313,8 @@ class NameIndex:
         return next(filter(None, (stage(shown) for stage in stages)), None) or self._nothing(shown, unlike)
 
     @cached_property
-    def _folded(self) -> dict[str, list[Tool]]:
-        return self._by(folded_name)
+    def _tools_by_folded_name(self) -> dict[str, list[Tool]]:
+        return self._group_tools(folded_name)
 
     @cached_property
     def _likeness(self) -> NameSimilarity:
@@ -322,9 +322,9 @@ class NameIndex:
 
     @cached_property
     def _skeletons(self) -> dict[str, list[Tool]]:
-        return self._by(skeleton)
+        return self._group_tools(skeleton)
 
-    def _by(self, form: Callable[[str], str]) -> dict[str, list[Tool]]:
+    def _group_tools(self, form: Callable[[str], str]) -> dict[str, list[Tool]]:
         found: dict[str, list[Tool]] = {}
         for tool in self.tools:
             found.setdefault(form(tool.name), []).append(tool)
@@ -340,7 +340,7 @@ class NameIndex:
         return self._nothing(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
 
     def _normalised(self, name: str) -> Resolution | None:
-        found = self._folded.get(folded_name(name), []) if words(name) else []
+        found = self._tools_by_folded_name.get(folded_name(name), []) if words(name) else []
         if len(found) > 1:
             return self._ambiguous(name, [tool.name for tool in found])
         if not found:

@@ -77,7 +77,7 @@ def _child(value: Any, key: str) -> Any:
         for spelling in (key, unquote(key)):
             if spelling in fields:
                 return fields[spelling]
-        return Missing(f"has no {_short(key)}; it has {_listed(fields)}")
+        return Missing(f"has no {_short(key)}; it has {_list_fields(fields)}")
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = cast("Sequence[Any]", value)
         if not _INDEX.fullmatch(key):
@@ -90,7 +90,7 @@ def _short(key: str) -> str:
     return repr(beginning(key, _LONGEST_KEY))
 
 
-def _listed(fields: Mapping[str, Any]) -> str:
+def _list_fields(fields: Mapping[str, Any]) -> str:
     return some_of(fields, _SHOWN, lambda name: _short(str(name))) or "nothing"
 
 
@@ -294,13 +294,13 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
             tool = tools.get(reference.step)
             if tool is None or tool.output_schema is None:
                 continue
-            if problem := _lost(reference.pointer, tool.output_schema):
+            if problem := _missing_place(reference.pointer, tool.output_schema):
                 place = f"{step.id}: {reference.step}#{reference.pointer:.200}"
                 problems.append(f"{place}: the output of {tool.name} {problem}")
     return tuple(problems)
 
 
-def _lost(pointer: str, root: Schema) -> str:
+def _missing_place(pointer: str, root: Schema) -> str:
     """Return where a pointer leaves what the schema describes, or ""; `/result` may be the whole, as in `look_up`."""
     tokens = pointer.split("/")[1:]
     problem = _lost_at(tokens, root)

@@ -129,7 +129,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         fill=fill,
         timeout_s=timeout_s,
         approve=approve,
-        before=_kept(sound, after),
+        before=_kept_outcomes(sound, after),
         turn=asyncio.Semaphore(at_once),
         parallel=parallel,
         context=context,
@@ -145,7 +145,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         return result
 
 
-def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
+def _kept_outcomes(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
     before = {step.id: step for step in after.steps} if after is not None else {}
     if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
         (step.id, step.tool) for step in plan.steps
@@ -220,7 +220,7 @@ class _Running:
                 self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
     @self_bounded
-    async def _asked(self, call: ToolCall) -> Verdict:
+    async def _ask_approval(self, call: ToolCall) -> Verdict:
         async with self.asking:
             return await verdict_of(self.approve, call)
 
@@ -262,7 +262,7 @@ class _Running:
             filled.arguments,
             door="plan",
             timeout_s=self.timeout_s,
-            approve=self._asked if self.approve is not None else None,
+            approve=self._ask_approval if self.approve is not None else None,
             call_id=known.asked.id if known and known.asked else "",
         )
         if made.missing:

@@ -172,7 +172,7 @@ def _may_call(value: object) -> bool:
 def _in_prose(text: str) -> ToolReply:
     values = standing(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
-    is_broken = _means_a_call(_between(text, values))  # then the values are parts of a broken shape
+    is_broken = _means_a_call(_text_between(text, values))  # then the values are parts of a broken shape
     if shapes and not is_broken:
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
@@ -185,7 +185,7 @@ def _in_prose(text: str) -> ToolReply:
     return ToolReply(text=plain, note="" if plain else "the reply is empty")
 
 
-def _between(text: str, values: list[Located]) -> str:
+def _text_between(text: str, values: list[Located]) -> str:
     ends = (0, *(each.end for each in values))
     starts = (*(each.start for each in values), len(text))
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
@@ -217,7 +217,7 @@ def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
         texts.append(said.text)
     around.append(_prose(text[end:]))
     texts.append(around[-1])
-    return _said("\n\n".join(filter(None, texts)), calls, note="; ".join(notes), alone=not any(around))
+    return _make_reply("\n\n".join(filter(None, texts)), calls, note="; ".join(notes), alone=not any(around))
 
 
 def _shape(value: object) -> ToolReply | None:
@@ -228,17 +228,19 @@ def _shape(value: object) -> ToolReply | None:
         said = [each for each in inner if each is not None]
         if not said or len(said) != min(len(items), MOST_STEPS + 1):
             return None
-        return _said("\n\n".join(each.text for each in said if each.text), [c for each in said for c in each.calls])
+        return _make_reply(
+            "\n\n".join(each.text for each in said if each.text), [c for each in said for c in each.calls]
+        )
     if not isinstance(value, Mapping):
         return None
     fields = folded_fields(cast("Mapping[Any, Any]", value))
     if not fields.keys() & {"toolcall", "toolcalls", "naturallanguageresponse"}:
-        return _said("", [step_of(cast("object", value))]) if is_call(cast("object", value)) else None
+        return _make_reply("", [step_of(cast("object", value))]) if is_call(cast("object", value)) else None
     calls = (*_calls(fields.get("toolcall")), *_calls(fields.get("toolcalls")))
     text = _text(fields.get("naturallanguageresponse"))
     if not text:
         text = next((each.strip() for key in _TEXT_BESIDE if isinstance(each := fields.get(key), str)), "")
-    return _said(text, calls[: MOST_STEPS + 1])
+    return _make_reply(text, calls[: MOST_STEPS + 1])
 
 
 def _calls(value: object) -> tuple[PlanStep, ...]:
@@ -256,7 +258,7 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _said(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool = True) -> ToolReply:
+def _make_reply(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool = True) -> ToolReply:
     nothing = "" if text or calls else "the reply neither calls a tool nor says anything"
     return ToolReply(text=text, calls=tuple(calls), note=note or nothing, alone=alone)
 

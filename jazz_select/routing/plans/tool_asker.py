@@ -149,11 +149,11 @@ class ToolAsker:
         """
         with span("ask_tools", "decision") as traced:
             check_context(context)
-            shown = await self._shown(user_input)
+            shown = await self._offered_tools(user_input)
             if context:
-                bound = await self._made(lambda: bind_tools(shown, context), len(shown))
+                bound = await self._make_in_thread(lambda: bind_tools(shown, context), len(shown))
                 shown = RecalledTools(bound, notes=shown.notes)
-            messages = await self._made(lambda: tool_messages(user_input, shown), len(shown))
+            messages = await self._make_in_thread(lambda: tool_messages(user_input, shown), len(shown))
             question = Inquiry(messages)
             reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
             read = read_tool_reply(reply.text).trusted(self._is_destructive)
@@ -177,9 +177,9 @@ class ToolAsker:
         tool = self._index.resolve(name).tool
         return tool is not None and tool.destructive
 
-    async def _shown(self, user_input: str) -> RecalledTools:
+    async def _offered_tools(self, user_input: str) -> RecalledTools:
         if self._offered is None:
-            self._offered = await self._made(self._callable, len(self._tools))
+            self._offered = await self._make_in_thread(self._callable, len(self._tools))
         offered, notes = self._offered
         if self._recall is None or len(offered) <= self._recall.top_k:
             return RecalledTools(offered.values(), notes=notes)
@@ -196,7 +196,7 @@ class ToolAsker:
         return Toolbox(tool for name, tool in self._tools.items() if name not in left), (note,)
 
     @staticmethod
-    async def _made(make: Callable[[], T], count: int) -> T:
+    async def _make_in_thread(make: Callable[[], T], count: int) -> T:
         return await in_thread(make) if count > _MANY else make()
 
 

@@ -79,7 +79,7 @@ async def recall(request: Request) -> Response:
     """Candidates alone, best first: nobody chooses."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.RecallBody)
-    settings, query = catalogue.settings, Query.of(body.request, body.episode_summaries)
+    settings, query = catalogue.settings, Query.from_query(body.request, body.episode_summaries)
     options: dict[str, Any] = {
         "top_k": settings.top_k if body.top_k is None else body.top_k,
         "rrf_k": settings.rrf_k if body.rrf_k is None else body.rrf_k,

@@ -12,9 +12,9 @@ from jazz_select.chat.json_reader import (
     MOST_MARKS,
     MOST_VALUES,
     OPENERS,
-    decoded,
-    embedded,
     ends_as_json,
+    find_embedded,
+    parse_whole,
     repaired,
     standing,
     unquoted,
@@ -80,11 +80,11 @@ def test_what_was_cut_off_does_not_end_as_json(text: str, *, whole: bool) -> Non
     ],
 )
 def test_a_search_for_values_ends(text: str, found: int) -> None:
-    assert len(embedded(text)) == found
+    assert len(find_embedded(text)) == found
 
 
 def test_what_is_too_large_or_opens_nothing_is_no_json() -> None:
-    assert decoded("[1" + ",1" * MOST_MARKS + "]") is BROKEN
+    assert parse_whole("[1" + ",1" * MOST_MARKS + "]") is BROKEN
     assert repaired("nothing") is BROKEN
 
 
@@ -99,6 +99,6 @@ MARKS = st.sampled_from([*'{}[]",:\\`', "```json\n", "a", "1", "'", "\ud800"])
 
 @given(st.lists(MARKS, max_size=60).map("".join) | st.text())
 def test_no_text_raises(text: str) -> None:
-    for read in (decoded, embedded, repaired, unquoted, values_in, ends_as_json):
+    for read in (parse_whole, find_embedded, repaired, unquoted, values_in, ends_as_json):
         read(text)
-    assert all(embedded(text[each.start : each.end]) == [each.value] for each in standing(text))
+    assert all(find_embedded(text[each.start : each.end]) == [each.value] for each in standing(text))

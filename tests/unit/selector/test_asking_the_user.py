@@ -8,7 +8,15 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.asking import adds_nothing, again, ends, flow_question, in_question, named_in, question_in
+from jazz_select.selector.asking import (
+    adds_nothing,
+    ends,
+    flow_question,
+    in_question,
+    named_in,
+    question_in,
+    repeat_question,
+)
 from jazz_select.selector.policy import Policy
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
@@ -467,7 +475,7 @@ async def test_a_flow_that_is_gone_is_not_chosen() -> None:
 )
 def test_a_place_in_the_middle_of_an_answer_is_one_of_the_options(answer: str) -> None:
     question = UserQuestion(text="Which?", options=CANCEL_OR_KEEP, request="x")
-    repeated = again(question, answer)
+    repeated = repeat_question(question, answer)
     assert repeated is not None
     assert repeated.text == "Please name one of them: 1 to 3.\nWhich?"
 
