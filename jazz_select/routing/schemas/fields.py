@@ -3,9 +3,11 @@
 Pure, bounded.
 """
 
+import marshal
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, islice, product
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote
@@ -424,7 +426,28 @@ def shape(schema: object) -> Shape | None:
     """The objects that a schema admits; None where it admits none."""
     if not isinstance(schema, Mapping):
         return Shape({}, complete=False)
-    found = alternatives(cast("Schema", schema), cast("Schema", schema))
+    known = cast("Any", schema)
+    try:
+        content = marshal.dumps(known, _WITHOUT_REFERENCES)
+    except ValueError:  # too deep, or not of plain values
+        return _shape(known)
+    return _shape_of(content) if len(content) <= _LONGEST_KEPT else _shape(known)
+
+
+_WITHOUT_REFERENCES: Final = 2
+"""The version of `marshal` in which equal values have equal bytes; unlike JSON it tells a tuple from a list."""
+_LONGEST_KEPT: Final = 16_384
+_MOST_KEPT: Final = 1_024
+
+
+@lru_cache(_MOST_KEPT)
+def _shape_of(content: bytes) -> Shape | None:
+    """Read a schema once for all turns: by its content, since whoever holds the schema may change it."""
+    return _shape(marshal.loads(content))  # noqa: S302 - written above
+
+
+def _shape(schema: Schema) -> Shape | None:
+    found = alternatives(schema, schema)
     objects = [each.schema for each in found if each.type in ("object", "")]
     if not objects:
         return None

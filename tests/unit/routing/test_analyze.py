@@ -17,7 +17,7 @@ from jazz_select.routing.decisions.decision_points import (
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.assignability import Effort
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, compatibility_score, outputs
-from jazz_select.routing.schemas.fields import told_schema
+from jazz_select.routing.schemas.fields import fields, told_schema
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
@@ -251,3 +251,12 @@ def test_a_class_is_nobody_who_chooses() -> None:
 def test_the_graph_as_mermaid_draws_it() -> None:
     made = [tool("a", gives=obj({"x": INTEGER})), tool("b", obj({"x": INTEGER}))]
     assert ChainAnalyzer(made).mermaid() == 'flowchart LR\n    t0["a"]\n    t1["b"]\n    t0 --> t1\n'
+
+
+def test_a_schema_that_was_changed_in_place_is_read_again() -> None:
+    schema = obj({"a": {"type": "string"}})
+    before = fields(schema)
+    schema["properties"]["a"]["type"] = "integer"
+    schema["properties"]["b"] = {"type": "string"}
+    assert before["a"] == ({"type": "string"}, True)
+    assert fields(schema) == {"a": ({"type": "integer"}, True), "b": ({"type": "string"}, False)}
