@@ -131,9 +131,12 @@ NOTHING_SAID: Final = Grounded()
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
     """Return the schemas of these inputs, each from the first tool that has it."""
     found: dict[str, Wanted] = {}
+    missing = set(names)
     for tool in tools:
+        if missing <= found.keys():
+            break
         for name, (part, _) in fields(tool.input_schema).items():
-            if name in names:
+            if name in missing:
                 found.setdefault(name, Wanted(part, tool.input_schema))
     return found
 
