@@ -9,7 +9,7 @@ taken out before; what else is wrong as published was read one by one, stands in
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -397,13 +397,21 @@ def planted(clean: Clean, kind: str, seed: int) -> Planted:
     return Planted(flows=flows, cases=cases, flow=flow, codes=frozenset(codes))
 
 
-def found_in(
-    clean: Clean, flows: Sequence[Data], cases: Sequence[Case], folder: Path, *, tools: bool, embedder: str
+def found_in(  # noqa: PLR0913 - a catalogue, and how it is checked
+    clean: Clean,
+    flows: Sequence[Data],
+    cases: Sequence[Case],
+    folder: Path,
+    *,
+    tools: bool,
+    embedder: str,
+    only: Collection[str] = (),
 ) -> tuple[Finding, ...]:
-    """What `check` says of a file of these flows."""
+    """What `check` says of a file of these flows, of `only` these kinds."""
     file = written(flows, folder)
     known = [Tool(name=name, idempotent=True, function=_tool) for name in clean.tools] if tools else None
-    return check(file, tools=known, cases=cases, embedder=embedder, min_examples=clean.min_examples).found
+    found = check(file, tools=known, cases=cases, embedder=embedder, min_examples=clean.min_examples, only=only)
+    return found.found
 
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times faster, where PyYAML has libyaml

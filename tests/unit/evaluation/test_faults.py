@@ -22,7 +22,8 @@ pytestmark = NEEDS_STATIC
 @pytest.mark.parametrize("kind", [kind for kind in PLANTS if kind not in HARD])
 def test_a_planted_fault_is_found(tmp_path: Path, clean: Clean, kind: str) -> None:
     fault = planted(clean, kind, 1)
-    found = found_in(clean, fault.flows, fault.cases, tmp_path, tools=kind == "unknown tool", embedder=EMBEDDER)
+    tools = kind == "unknown tool"
+    found = found_in(clean, fault.flows, fault.cases, tmp_path, tools=tools, embedder=EMBEDDER, only=fault.codes)
     assert is_found(fault, found), (fault.flow, [(each.code, each.flows) for each in found])
 
 
