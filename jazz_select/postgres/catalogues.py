@@ -112,17 +112,21 @@ class SharedCatalogue:
     async def syncing(self) -> AsyncGenerator[CatalogueVersion | None]:
         """Be the only one who writes this agent's index, and get what it holds then.
 
-        The lock belongs to a connection: who is killed holds it no longer.
+        The lock belongs to a transaction of a connection of its own: who is killed holds it no longer, and a pooler
+        that gives each transaction another connection keeps it where it is.
 
         Raises:
             DatabaseUnavailableError: The database is away, or went away meanwhile.
         """
         async with self._database.connected() as connection:
-            await connection.execute("SET lock_timeout = 0")
-            await connection.execute("SET statement_timeout = 0")  # another one's sync may take minutes
-            locked = "SELECT pg_advisory_lock(hashtextextended(%s, 0))"
+            await connection.execute("BEGIN")
+            # Another one's sync may take minutes, and so may this one.
+            await connection.execute("SET LOCAL lock_timeout = 0")
+            await connection.execute("SET LOCAL statement_timeout = 0")
+            await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            locked = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
             await connection.execute(locked, (f"jazz_select sync {self._scope}",))
-            yield await self._current(connection)  # closing the connection frees the lock
+            yield await self._current(connection)  # closing the connection ends the transaction, and frees the lock
 
     async def publish(self, digest: str, flows: int) -> int:
         """Say that the index holds another version now, and tell all replicas; return its number.

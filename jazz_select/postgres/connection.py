@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from jazz_select.errors import ConfigError, DatabaseError, DatabaseUnavailableError
-from jazz_select.postgres.schema import migrate
+from jazz_select.postgres.schema import migrate, require_current
 
 T = TypeVar("T")
 AsyncRow: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -36,6 +36,8 @@ _PATIENCE_S: Final = 4.0
 _ATTEMPT_S: Final = 6.0
 """How long one attempt may take: a second more than the server allows a statement."""
 _PING_S: Final = 1.5
+_STARTS: Final = 3
+"""How often a start begins anew where the server ends its connection."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
 _LIMITS: Final = {
     "connect_timeout": _CONNECT_S,
@@ -54,6 +56,11 @@ _SESSION: Final[tuple[LiteralString, ...]] = (
 """A replica that hangs within a transaction holds its locks for no longer than the last of these."""
 _PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 """Errors of a connection, of a server that stops or starts, of a lock or a limit: the same work may succeed later."""
+_LASTING: Final = psycopg.errors.ProgramLimitExceeded
+"""An error among these that is the work's own: a value that is too long for an index is so at the next attempt too."""
+_READ_ONLY: Final = "Name the primary: of several hosts in the address, target_session_attrs=read-write takes that one"
+_POOLED: Final = {"prepare_threshold": None}
+"""A pooler that gives each transaction another connection knows nothing of statements that were prepared before."""
 _POOL: Final = logging.getLogger("psycopg.pool")
 _log = logging.getLogger(__name__)
 
@@ -87,10 +94,10 @@ class Database:
             DatabaseUnavailableError: The server does not answer, or refuses.
             DatabaseError: The schema is of a later version.
         """
-        if not _POOL.handlers:
-            _POOL.addHandler(logging.NullHandler())  # what it says of each attempt is said here once
+        _quiet_pools()
         self._pool = AsyncConnectionPool(
             self._address,
+            kwargs=_POOLED,
             min_size=1,
             max_size=_MOST_CONNECTIONS,
             open=False,
@@ -99,8 +106,51 @@ class Database:
             configure=_configure,
             name="jazz-select",
         )
-        self._blocking = ConnectionPool(
+        self._blocking = self._blocking_pool()
+        try:
+            await self._migrate()
+            await self._pool.open()
+            self._blocking.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _migrate(self) -> None:
+        """Bring the schema to this version; a connection that breaks meanwhile is replaced."""
+        for attempt in range(1, _STARTS + 1):
+            is_connected = False
+            try:
+                async with self.connected() as connection:
+                    is_connected = True
+                    await migrate(connection, self.place)
+            except DatabaseUnavailableError:
+                if attempt == _STARTS or not is_connected:
+                    raise
+            else:
+                return
+
+    def open_blocking(self) -> Self:
+        """Connect for threads alone, such as those of a command, which has no loop. Nothing is created.
+
+        Raises:
+            DatabaseUnavailableError: The server does not answer, or refuses.
+            DatabaseError: The schema is of another version, or there is none.
+        """
+        _quiet_pools()
+        self._blocking = self._blocking_pool()
+        self._blocking.open()
+        try:
+            self.run_blocking(lambda connection: require_current(connection, self.place))
+        except BaseException:
+            self.close_blocking()
+            raise
+        return self
+
+    def _blocking_pool(self) -> ConnectionPool[Row]:
+        return ConnectionPool(
             self._address,
+            kwargs=_POOLED,
             min_size=0,
             max_size=_MOST_BLOCKING,
             open=False,
@@ -109,24 +159,20 @@ class Database:
             configure=_configure_blocking,
             name="jazz-select-threads",
         )
-        try:
-            async with self.connected() as connection:
-                await migrate(connection, self.place)
-            await self._pool.open()
-            self._blocking.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
+
+    def close_blocking(self) -> None:
+        """Close the connections of threads; a second call does nothing."""
+        blocking, self._blocking = self._blocking, None
+        if blocking is not None:
+            blocking.close(timeout=_CONNECT_S)
 
     async def close(self) -> None:
         """Close all connections; a second call does nothing."""
         pool, self._pool = self._pool, None
-        blocking, self._blocking = self._blocking, None
         if pool is not None:
             await pool.close(timeout=_CONNECT_S)
-        if blocking is not None:
-            await asyncio.to_thread(blocking.close, timeout=_CONNECT_S)
+        if self._blocking is not None:
+            await asyncio.to_thread(self.close_blocking)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -154,12 +200,14 @@ class Database:
                 async with pool.connection() as connection:
                     timer = loop.call_later(_ATTEMPT_S, _hang_up, connection)
                     return await work(connection)
+            except _LASTING as error:
+                raise self.refused(error) from None
             except _PASSING as error:
                 if monotonic() + pause_s >= until:
                     raise self.unavailable(error) from None
-                if connection is not None and connection.closed:
+                if _is_left_behind(connection, error):
                     await pool.drain()  # a server that was restarted has left a pool of broken connections
-            except psycopg.Error as error:
+            except (psycopg.Error, UnicodeEncodeError) as error:
                 raise self.refused(error) from None
             finally:
                 if timer is not None:
@@ -186,12 +234,14 @@ class Database:
                     timer.daemon = True
                     timer.start()
                     return work(connection)
+            except _LASTING as error:
+                raise self.refused(error) from None
             except _PASSING as error:
                 if monotonic() + pause_s >= until:
                     raise self.unavailable(error) from None
-                if connection is not None and connection.closed:
+                if _is_left_behind(connection, error):
                     pool.drain()
-            except psycopg.Error as error:
+            except (psycopg.Error, UnicodeEncodeError) as error:
                 raise self.refused(error) from None
             finally:
                 if timer is not None:
@@ -230,26 +280,44 @@ class Database:
     async def ping(self) -> str:
         """Return why the database cannot be used now, or an empty text.
 
-        It asks on a new connection: those of a pool may be broken, and are mended where the answer is good.
+        It asks on a new connection: those of a pool may be broken, and are mended where the answer is good. A standby
+        answers, and keeps no claim.
         """
         try:
             async with self.connected(_PING_S) as connection:
-                await connection.execute("SELECT 1")
+                found = await connection.execute("SHOW transaction_read_only")
+                is_read_only = await found.fetchone() == ("on",)
         except DatabaseError as error:
             return str(error)
-        return ""
+        return str(DatabaseUnavailableError(self.place, "it is read-only", advice=_READ_ONLY)) if is_read_only else ""
 
     def unavailable(self, error: Exception | str) -> DatabaseUnavailableError:
-        """Return the error for a database that does not answer."""
-        return DatabaseUnavailableError(self.place, error if isinstance(error, str) else explain(error))
+        """Return the error for a database that does not answer, or takes no writes."""
+        problem = error if isinstance(error, str) else explain(error)
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            return DatabaseUnavailableError(self.place, problem, advice=_READ_ONLY)
+        return DatabaseUnavailableError(self.place, problem)
 
-    def refused(self, error: psycopg.Error) -> DatabaseError:
+    def refused(self, error: Exception) -> DatabaseError:
         """Return the error for a statement that the server refused."""
         return DatabaseError(
             self.place,
             explain(error),
             advice="Was its schema changed by hand? May this user create and change tables in it?",
         )
+
+
+def _quiet_pools() -> None:
+    """Keep what a pool logs of each attempt from a program without logging: it is said once, here."""
+    if not _POOL.handlers:
+        _POOL.addHandler(logging.NullHandler())
+
+
+def _is_left_behind(connection: AsyncRow | Row | None, error: Exception) -> bool:
+    """Whether the other connections of a pool are of no more use: of a server that is gone, or a standby now."""
+    if connection is None:
+        return False
+    return connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
 
 def _hang_up(connection: AsyncRow | Row) -> None:

@@ -1,6 +1,7 @@
 """Conversations that a service keeps for its clients in PostgreSQL, each for a time after its last turn."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from jazz_select.postgres.connection import AsyncRow, Database
 
@@ -43,7 +44,7 @@ class Conversations:
             found = await connection.execute(
                 "SELECT content, version FROM jazz_select.conversations"
                 " WHERE scope = %s AND id = %s AND expires_at > now()",
-                (self._scope, conversation_id),
+                (self._scope, _key(conversation_id)),
             )
             row = await found.fetchone()
             return None if row is None else KeptConversation(row[0], row[1])
@@ -60,7 +61,7 @@ class Conversations:
         """
         values = {
             "scope": self._scope,
-            "id": conversation_id,
+            "id": _key(conversation_id),
             "content": content,
             "kept_s": self._kept_s,
             "version": 0 if after is None else after.version,
@@ -75,6 +76,11 @@ class Conversations:
             return row is not None and row[0] == content  # written by an attempt whose connection broke
 
         return await self._database.run(work)
+
+
+def _key(conversation_id: str) -> str:
+    """Return what stands for an id of a client's, of any length and any characters: PostgreSQL indexes neither."""
+    return sha256(conversation_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def forget_expired(database: Database) -> int:

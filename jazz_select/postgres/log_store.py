@@ -1,10 +1,10 @@
 """A log of outcomes in PostgreSQL: one log for each name, which all replicas write and read."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from time import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeVar
 
+import orjson
 import psycopg
 from psycopg import sql
 
@@ -31,7 +31,18 @@ _LISTS: Final = frozenset({"chosen", "candidates", "confidences", "right"})
 _BOOLEANS: Final = frozenset({"alone", "asked", "sure"})
 _GRACE_S: Final = 3_600.0
 _READ_AT_ONCE: Final = 500
+_REFUSED: Final = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.ProgrammingError,
+    psycopg.errors.ProgramLimitExceeded,
+    ValueError,
+)
+"""Errors of one line, which would be refused at every attempt: the lines behind it must not wait for it."""
 _ADVICE: Final = "The message of the database says why; /readyz says when it can be used again"
+
+
+_COLUMNS_OF: Final[Mapping[LineKind, Sequence[str]]] = {"entry": [*COLUMNS], "feedback": FEEDBACK_COLUMNS}
 
 
 def _names(columns: Sequence[str]) -> sql.Composed:
@@ -91,6 +102,7 @@ _NEARLY_SURE: Final = (
     " AND n > coalesce((SELECT n FROM jazz_select.entries WHERE log = %(log)s"
     " ORDER BY n DESC OFFSET %(among)s LIMIT 1), 0) ORDER BY n DESC"
 )
+_NOW: Final = "extract(epoch FROM now())::double precision"
 _CORRECTED: Final = (
     "EXISTS (SELECT 1 FROM jazz_select.feedback AS f WHERE f.log = entries.log AND f.entry = entries.id)"
 )
@@ -119,7 +131,7 @@ class PostgresLogStore:
                     # Without one a line that is refused would end the transaction of all.
                     with connection.transaction():
                         self._write_line(connection, line)
-                except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, ValueError) as error:
+                except _REFUSED as error:
                     wrong.append(explain(error))
             if retention is not None:
                 self._sweep(connection, retention)
@@ -128,13 +140,17 @@ class PostgresLogStore:
         return wrong
 
     def _write_line(self, connection: Row, line: LogLine) -> None:
-        values = tuple(map(_storable, line.values))
+        columns = _COLUMNS_OF.get(line.kind, ())
+        values = [_storable(each) for each in line.values]
+        for place, name in enumerate(columns):
+            if name in _LISTS:
+                values[place] = _storable_list(values[place])
         writers: dict[LineKind, Callable[[Row, tuple[Any, ...]], None]] = {
             "entry": self._write_entry,
             "feedback": self._write_feedback,
             "move": self._write_move,
         }
-        writers[line.kind](connection, values)
+        writers[line.kind](connection, tuple(values))
 
     def _write_entry(self, connection: Row, values: tuple[Any, ...]) -> None:
         connection.execute(_ENTRY, (self._log, *values))
@@ -163,10 +179,11 @@ class PostgresLogStore:
         connection.execute(_MOVE, (self._log, agent, self._log, *move))
 
     def _sweep(self, connection: Row, retention: Retention) -> None:
-        now, gone = time(), 0
+        """Delete what is too old by the clock of the database: that of one replica may be wrong by months."""
+        gone = 0
         if retention.keep_s is not None:
-            old = "DELETE FROM jazz_select.entries WHERE log = %s AND at < %s"
-            gone += connection.execute(old, (self._log, now - retention.keep_s)).rowcount
+            old = f"DELETE FROM jazz_select.entries WHERE log = %s AND at < {_NOW} - %s"  # noqa: S608 - our own text
+            gone += connection.execute(old, (self._log, retention.keep_s)).rowcount
         if retention.max_entries is not None:
             many = (
                 "DELETE FROM jazz_select.entries WHERE log = %s AND n <= (SELECT n FROM jazz_select.entries"
@@ -175,10 +192,10 @@ class PostgresLogStore:
             gone += connection.execute(many, (self._log, self._log, retention.max_entries)).rowcount
         if gone:  # recent feedback may precede its entry, which another replica has yet to write
             orphans = (
-                "DELETE FROM jazz_select.feedback AS f WHERE f.log = %s AND f.at < %s AND NOT EXISTS"
+                f"DELETE FROM jazz_select.feedback AS f WHERE f.log = %s AND f.at < {_NOW} - %s AND NOT EXISTS"  # noqa: S608 - our own text
                 " (SELECT 1 FROM jazz_select.entries AS e WHERE e.log = f.log AND e.id = f.entry)"
             )
-            connection.execute(orphans, (self._log, now - _GRACE_S))
+            connection.execute(orphans, (self._log, _GRACE_S))
 
     def entries(self, which: EntryFilter) -> Iterator[Logged]:
         """Yield entries, the oldest first, page by page: no transaction is open between two pages."""
@@ -306,3 +323,10 @@ class PostgresLogStore:
 def _storable(value: Any) -> Any:
     """Return a value without the character that PostgreSQL has no place for in a text."""
     return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+
+
+def _storable_list(value: Any) -> Any:
+    """Return the JSON of a list of names without that character, which JSON has a spelling for, and jsonb has not."""
+    if not isinstance(value, str) or "\\u0000" not in value:
+        return value
+    return orjson.dumps([_storable(each) for each in orjson.loads(value)]).decode()

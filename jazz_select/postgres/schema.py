@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 
 from jazz_select.errors import DatabaseError
 
@@ -120,27 +120,77 @@ VERSIONS: Final = (_FIRST,)
 """The script of each version, from 1. A script that was released is never changed."""
 
 
+_HAS_SCHEMA: Final = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'jazz_select')"
+_IS_THERE: Final = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'jazz_select' AND tablename = 'versions')"
+"""These scan the catalogue. `to_regclass` would answer from a cache, by what was so before a lock was waited for."""
+_NEWEST: Final = "SELECT coalesce(max(number), 0) FROM jazz_select.versions"
+
+
 async def migrate(connection: AsyncConnection[tuple[Any, ...]], place: str) -> None:
     """Bring the schema to the version of this program, in one transaction under an advisory lock.
+
+    A schema of this version is only read: its user needs no right to create anything then.
 
     Raises:
         DatabaseError: The schema is of a later version, and nothing was changed.
     """
+    if not _is_older(await _stored_version(connection), place):
+        return
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '60s'")
         await connection.execute("SET LOCAL statement_timeout = '60s'")
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        await connection.execute("CREATE SCHEMA IF NOT EXISTS jazz_select")
+        # Another replica may have migrated while this one waited for the lock.
+        current = await _stored_version(connection)
+        if not _is_older(current, place):
+            return
+        found = await connection.execute(_HAS_SCHEMA)
+        if await found.fetchone() != (True,):
+            # Even with IF NOT EXISTS it asks for a right that an administrator's schema makes unnecessary.
+            await connection.execute("CREATE SCHEMA jazz_select")
         await connection.execute("CREATE TABLE IF NOT EXISTS jazz_select.versions (number integer PRIMARY KEY)")
-        found = await connection.execute("SELECT coalesce(max(number), 0) FROM jazz_select.versions")
-        row = await found.fetchone()
-        current = int(row[0]) if row is not None else 0
-        if current > len(VERSIONS):
-            raise DatabaseError(
-                place,
-                f"its schema is of version {current}, and this jazz-select knows versions up to {len(VERSIONS)}",
-                advice="Use the version of jazz-select that made it, or a later one",
-            )
         for number in range(current + 1, len(VERSIONS) + 1):
             await connection.execute(VERSIONS[number - 1].encode())
             await connection.execute("INSERT INTO jazz_select.versions VALUES (%s)", (number,))
+
+
+def require_current(connection: Connection[tuple[Any, ...]], place: str) -> None:
+    """Raise unless the schema is of the version of this program; nothing is changed.
+
+    Raises:
+        DatabaseError: It is of another version, or there is none.
+    """
+    current = 0
+    if connection.execute(_IS_THERE).fetchone() == (True,):
+        row = connection.execute(_NEWEST).fetchone()
+        current = 0 if row is None else int(row[0])
+    if _is_older(current, place):
+        problem = (
+            "it has no schema jazz_select" if current == 0 else f"its schema is of version {current}, an older one"
+        )
+        raise DatabaseError(place, problem, advice="jazz-select serve and jazz-select sync make it")
+
+
+async def _stored_version(connection: AsyncConnection[tuple[Any, ...]]) -> int:
+    """Return the version of the schema; 0 where there is none."""
+    found = await connection.execute(_IS_THERE)
+    if await found.fetchone() != (True,):
+        return 0
+    found = await connection.execute(_NEWEST)
+    row = await found.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _is_older(current: int, place: str) -> bool:
+    """Whether a version is before that of this program.
+
+    Raises:
+        DatabaseError: It is a later one.
+    """
+    if current > len(VERSIONS):
+        raise DatabaseError(
+            place,
+            f"its schema is of version {current}, and this jazz-select knows versions up to {len(VERSIONS)}",
+            advice="Use the version of jazz-select that made it, or a later one",
+        )
+    return current < len(VERSIONS)

@@ -204,3 +204,10 @@ async def test_lines_of_a_log_are_written_once_where_the_answer_is_lost(network:
         network.cut_after(b"COMMIT")
         assert not await in_thread(store.write, [entry_line("one", 1.0)], None)
         assert await in_thread(store.agents, corrected=False) == {"shop": 1}
+
+
+@pytest.mark.spec("021.3")
+async def test_a_start_whose_connection_breaks_goes_on(network: TcpProxy, database_url: str) -> None:
+    network.cut_after(b"pg_advisory_xact_lock")
+    async with Database(network.through(database_url)) as database:
+        assert await database.run(seven) == 7
