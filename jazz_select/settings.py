@@ -25,6 +25,9 @@ _TO_WRITE: Final[Mapping[str, str]] = {
     "ask_user": "true or false",
 }
 
+IN_DATABASE: Final = Path("database")
+"""What stands in the place of a log's file where the log is that of an agent in the database."""
+
 
 class Settings(BaseSettings):
     """The settings of a deployment. Every field is also `JAZZ_<NAME>` in the environment; arguments take precedence."""

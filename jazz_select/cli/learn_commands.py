@@ -4,21 +4,29 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import LEARNED, catalogue, existing_log, logged_entries, sync_command, tools_beside
+from jazz_select.cli.session import (
+    LogSource,
+    catalogue,
+    existing_log,
+    logged_entries,
+    opened_learning,
+    sync_command,
+    tools_beside,
+    writable_log,
+)
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.corrections import SHORT_ID, Correction, review, tell_unlearned
 from jazz_select.evaluation.drifting import Drift, Share, Window, drift
 from jazz_select.evaluation.learner import Learned, learn
-from jazz_select.evaluation.overlay import Overlay, changed_overlay, examples_of, load_overlay
+from jazz_select.evaluation.overlay import Overlay, OverlayFile, OverlayStore, examples_of, load_overlay
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.trial import Change, Trial, compared
 from jazz_select.outcomes import OutcomeLog, Source
@@ -42,43 +50,56 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         raise ConfigError(
             "pass one of --shadow, --promote and --roll-back, or --accept and --undo: they are done one after the other"
         )
-    file = settings.learned or LEARNED
-    if given.promote or given.roll_back:
-        _move(file, settings, given)
-        return
-    if given.log is None:
-        raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
-    overlay = load_overlay(file, must_exist=given.shadow)
+    with opened_learning(settings, given.log) as (log, store):
+        if given.promote or given.roll_back:
+            _move(store, log, settings, given)
+        elif log is None:
+            raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
+        else:
+            _learn(store, log, settings, given)
+
+
+def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "LearnCommand") -> None:
+    if given.shadow:
+        _require_begun(store)
+    overlay = store.load()
     if given.shadow and overlay.version("shadow") is None:
-        _say_nothing_on_trial(file, overlay, given)
+        _say_nothing_on_trial(store, overlay, given)
         return
     registry = catalogue(settings)
     how: Any = {"embedder": settings.embedder, "language": settings.language, "routing": RouteOptions.of(settings)}
     if given.shadow:
-        logged = logged_entries(given.log, settings)
+        logged = logged_entries(log, settings)
         with waiting("asking both versions"):
             trial = asyncio.run(compared(registry, logged, overlay, **how))
         tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
     cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
-    _review(given.log, given, settings.agent_id, overlay)
-    entries = logged_entries(given.log, settings, corrected=True)
+    _review(log, given, settings.agent_id, overlay)
+    entries = logged_entries(log, settings, corrected=True)
     tools = tools_beside(settings.flows, given.tools)
     how["tools"] = load_tools(tools, allow_modules=settings.allowed_modules) if isinstance(tools, str) else tools
     with waiting(f"learning from {len(entries)} corrections"):
         undo = given.undo or ()
         learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, undo=undo, **how))
-    kept = _kept(file, learned, overlay)
+    kept = _kept(store, learned, overlay)
     next_step = () if kept.version is None else (_NEXT,)
-    tell(kept.to_dict(), _lesson(kept, file), (*kept.notes, *next_step), json=given.json)
+    tell(kept.to_dict(), _lesson(kept, store), (*kept.notes, *next_step), json=given.json)
 
 
-def _review(file: Path, given: "LearnCommand", agent_id: str, overlay: Overlay) -> None:
+def _require_begun(store: OverlayStore) -> None:
+    if isinstance(store, OverlayFile):
+        load_overlay(store.file, must_exist=True)
+    elif not store.is_begun:
+        raise ConfigError(f"nothing was learned for this agent yet in {store.name}: jazz-select learn does")
+
+
+def _review(source: "LogSource", given: "LearnCommand", agent_id: str, overlay: Overlay) -> None:
     """Write a person's word on what was said into the log."""
     if given.accept or given.undo:
         person = Source(kind="person", name=given.by)
         ids = [each for texts in examples_of(overlay.version("live")).values() for each in texts.values()]
-        with OutcomeLog.existing(file) as log:
+        with writable_log(source) as log:
             review(
                 log,
                 agent_id=agent_id,
@@ -92,44 +113,46 @@ def _review(file: Path, given: "LearnCommand", agent_id: str, overlay: Overlay) 
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
 
 
-def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned:
-    """Put what was learned on trial in the file, unless it was judged beside a version that is no longer live.
+def _kept(store: OverlayStore, learned: Learned, overlay: Overlay) -> Learned:
+    """Put what was learned on trial, unless it was judged beside a version that is no longer live.
 
     The file is there afterwards, whatever was learned, since the commands that follow read it.
     """
     version = learned.version
     if version is None:
-        _ = changed_overlay(file, lambda now: now if file.exists() else Overlay())
+        _ = store.change(lambda now: now if store.is_begun else Overlay())
         return learned
 
     def tried(now: Overlay) -> Overlay:
         if now.version("live") != overlay.version("live"):
-            raise ConfigError(f"another version in {file} became live meanwhile: learn again, from there")
+            raise ConfigError(f"another version in {store.name} became live meanwhile: learn again, from there")
         return now.tried(version)
 
-    return learned.numbered(changed_overlay(file, tried).shadow)
+    return learned.numbered(store.change(tried).shadow)
 
 
-def _say_nothing_on_trial(file: Path, overlay: Overlay, given: "LearnCommand") -> None:
+def _say_nothing_on_trial(store: OverlayStore, overlay: Overlay, given: "LearnCommand") -> None:
     """Say that the last `learn` put nothing on trial, which is no error: what is live stays."""
-    text = f"no version is on trial in {file}, so nothing changes: {_called(overlay.live, overlay)} is live"
+    text = f"no version is on trial in {store.name}, so nothing changes: {_called(overlay.live, overlay)} is live"
     tell({"live": overlay.live, "shadow": overlay.shadow}, [line(text)], json=given.json)
 
 
-def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
+def _move(store: OverlayStore, source: "LogSource | None", settings: "Settings", given: "LearnCommand") -> None:
     change = Overlay.promoted if given.promote else Overlay.rolled_back
-    known = load_overlay(file, must_exist=True)
+    _require_begun(store)
+    known = store.load()
     if given.promote and known.version("shadow") is None:
-        _say_nothing_on_trial(file, known, given)
+        _say_nothing_on_trial(store, known, given)
         return
     before = known.live
-    log = None if given.log is None or given.promote else OutcomeLog.existing(given.log)
-    with nullcontext() if log is None else log:
-        overlay = changed_overlay(file, change, must_exist=True)
+    with nullcontext() if source is None or given.promote else writable_log(source) as log:
+        overlay = store.change(change)
         told = _tell_rolled_back(log, given, known, overlay)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
     moved = f"{now} is live; before: {was}. Your flows are unchanged."
-    after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': file}))}"
+    after = "replicas that run sync the index by themselves; else jazz-select sync does"
+    if isinstance(store, OverlayFile):
+        after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': store.file}))}"
     tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [*told, after], json=given.json)
 
 
@@ -151,7 +174,7 @@ def _called(number: int, overlay: Overlay) -> str:
     return f"version {number} ({counted(version.count, 'example')})"
 
 
-def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
+def _lesson(learned: Learned, store: OverlayStore) -> Iterator[RenderableType]:
     version = learned.version
     yield line(mark(good=version is not None), str(learned), style="bold", limit=300)
     for name, columns in _OF_LESSON.items():
@@ -161,7 +184,7 @@ def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
     if learned.cost is not None and learned.cost.moved:
         yield table(learned.cost.moved, _OF_COST, most=_SHOWN)
     if version is not None:
-        text = f"version {version.number} is on trial in {file}; {learned.took_s:.1f} s"
+        text = f"version {version.number} is on trial in {store.name}; {learned.took_s:.1f} s"
         yield line(text, style="dim")
 
 
@@ -213,9 +236,12 @@ def _after(change: Change) -> Text:
 def watch(settings: "Settings", given: "DriftCommand") -> None:
     """Compare, and report; exit code 1 where there is an alarm and that was asked for."""
     registry = catalogue(settings, learned=settings.learned_by_now)
-    log, policy = existing_log(given.log, settings), policy_of_settings(settings)
+    policy = policy_of_settings(settings)
     flows = {flow.name: flow for flow in registry.values()}
-    with waiting("reading the log"):
+    with opened_learning(settings, given.log) as (source, _), waiting("reading the log"):
+        if source is None:
+            raise ConfigError("name the log to look at: jazz-select drift outcomes.db")
+        log = existing_log(source, settings)
         audit, _ = audit_of(log, settings.agent_id, lambda name: policy.allowed_error(flows.get(name)))
         entries = log.read(agent_id=settings.agent_id)
         known = audit if audit.moves else None

@@ -349,8 +349,10 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
 
 
 @_command("learn", "learn_commands:learn_from")
-class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
+class LearnCommand(JsonOption, AgentOption, DatabaseOption, RecallOptions, FlowOptions):
     """Learn examples from the corrections in a log, into a file beside the flows, and tell what that costs.
+
+    With a database the log is there, and so is what was learned: replicas switch to what is promoted.
 
     What people said is learned; what users said waits for witnesses, or for --accept. It is on trial first: --shadow
     shows what it would change, --promote makes it live at the next sync.
@@ -390,10 +392,12 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
 
 
 @_command("drift", "learn_commands:watch")
-class DriftCommand(JsonOption, AgentOption, FlowOptions):
+class DriftCommand(JsonOption, AgentOption, DatabaseOption, FlowOptions):
     """Show how selection changes: how sure it is, who is asked, flows that nobody gets, requests without a flow."""
 
-    log: Annotated[Path, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")]
+    log: Annotated[Path | None, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")] = (
+        None
+    )
     days: Annotated[float, option("The last N days against the N before.", "N")] = 7
     fail_on_alarm: Annotated[bool, flag("--fail-on-alarm", "Exit code 1 where something is to be looked at.")] = False
 

@@ -2,27 +2,32 @@
 
 import shlex
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import finalize
 
 from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.shared_options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.settings import IN_DATABASE
 from jazz_select.text import counted
 from jazz_select.values import AgentScope
 
 if TYPE_CHECKING:
+    from jazz_select.evaluation.overlay import OverlayStore
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.outcomes import Logged, OutcomeLog
+    from jazz_select.postgres.connection import Database
     from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.settings import Settings
 
-
 _MOST_AGENTS = 5
+LogSource: TypeAlias = "Path | OutcomeLog"
+"""A log of outcomes: a file, or one that is open."""
 LEARNED = Path("learned.yaml")
 """Where `learn` keeps what it learned, unless a file is named."""
 
@@ -124,17 +129,76 @@ async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", se
     return (what, *unlearned(settings))
 
 
-def logged_entries(file: Path, settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
+@contextmanager
+def opened_learning(settings: "Settings", named: Path | None) -> "Generator[tuple[LogSource | None, OverlayStore]]":
+    """Give the log and what was learned of it: in the database of the settings, else in files.
+
+    Raises:
+        ConfigError: A file is named beside a database.
+        DatabaseError: The database cannot be used.
+    """
+    from jazz_select.evaluation.overlay import OverlayFile
+
+    if settings.database is None:
+        yield named, OverlayFile(settings.learned or LEARNED)
+        return
+    if settings.learned is not None or named not in {None, IN_DATABASE}:
+        raise ConfigError(
+            "with --database (JAZZ_DATABASE) the log is kept there, and so is what was learned: name no file"
+        )
+    database = _opened_database(settings)
+    try:
+        from jazz_select.service.shared_state import SharedState
+
+        shared = SharedState(database)
+        with shared.log(settings.agent_id) as log:
+            yield log, shared.learned(settings.agent_id)
+    finally:
+        database.close_blocking()
+
+
+def _opened_database(settings: "Settings") -> "Database":
+    from jazz_select.service.opened import require_driver
+
+    if settings.database is None:
+        raise ConfigError(f"a log called {IN_DATABASE} is in a database: name that with JAZZ_DATABASE")
+    require_driver()
+    from jazz_select.postgres.connection import Database
+
+    return Database(settings.database.get_secret_value()).open_blocking()
+
+
+def _log_in_database(settings: "Settings") -> "OutcomeLog":
+    """The agent's log in the database, whose connections are closed with it."""
+    database = _opened_database(settings)
+    from jazz_select.service.shared_state import SharedState
+
+    log = SharedState(database).log(settings.agent_id)
+    finalize(log, database.close_blocking)
+    return log
+
+
+def writable_log(source: "LogSource") -> "AbstractContextManager[OutcomeLog]":
+    """Give a log to write to; one that was opened before stays open."""
+    from jazz_select.outcomes import OutcomeLog
+
+    return OutcomeLog.existing(source) if isinstance(source, Path) else nullcontext(source)
+
+
+def logged_entries(source: "LogSource", settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
     """The entries of the agent in a log of outcomes; where there are none, whose there are is said."""
-    log = existing_log(file, settings, corrected=corrected)
+    log = existing_log(source, settings, corrected=corrected)
     return list(log.read(agent_id=settings.agent_id, corrected=corrected or None))
 
 
-def existing_log(file: Path, settings: "Settings", *, corrected: bool = False) -> "OutcomeLog":
+def existing_log(source: "LogSource", settings: "Settings", *, corrected: bool = False) -> "OutcomeLog":
     """The log of outcomes; where it has no entries of the agent, whose there are is said."""
     from jazz_select.outcomes import OutcomeLog
 
-    log = OutcomeLog.existing(file)
+    if source == IN_DATABASE:
+        log = _log_in_database(settings)
+    else:
+        log = OutcomeLog.existing(source) if isinstance(source, Path) else source
     known = log.agents(corrected=corrected)
     others = {agent: count for agent, count in known.items() if AgentScope.MARK not in agent}  # not searches of tools
     if others and settings.agent_id not in others:
@@ -142,7 +206,7 @@ def existing_log(file: Path, settings: "Settings", *, corrected: bool = False) -
         listed = ", ".join(
             f"{counted(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
         )
-        hint(f"{file} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
+        hint(f"{log.name} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
     return log
 
 

@@ -76,7 +76,8 @@ LlmOption = Annotated[
     ),
 ]
 LogOption = Annotated[
-    Path | None, option("A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent-id.", "FILE")
+    Path | None,
+    option("A log of outcomes, as FlowSelector(…, log=PATH) writes it; `database`: that in JAZZ_DATABASE.", "FILE"),
 ]
 
 
@@ -148,8 +149,8 @@ class DatabaseOption(Options):
     database: Annotated[
         str | None,
         option(
-            "A PostgreSQL database that replicas share, for claims, the log and what was learned; its index is at "
-            "--url. Whoever lists processes sees an option: write one with a password to JAZZ_DATABASE.",
+            "A PostgreSQL database that replicas share, for claims, the log and what was learned. Whoever lists "
+            "processes sees an option: write one with a password to JAZZ_DATABASE.",
             "URL",
             panel=_INDEX,
         ),

@@ -27,7 +27,7 @@ from jazz_select.service.agents import AgentSource, ServedAgents, unnamed_key
 from jazz_select.service.reload import CatalogueReloader
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.settings import Settings
+from jazz_select.settings import IN_DATABASE, Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import beside, in_thread
 
@@ -174,14 +174,14 @@ async def _shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentS
     if base.database is None:
         return None
     require_driver()
-    from jazz_select.service.shared_state import EVIDENCE_IN_DATABASE, open_shared_state, prune
+    from jazz_select.service.shared_state import open_shared_state, prune
 
     for each in agents:
         of_agent = f"agent {each.settings.agent_id!r}"
         if each.log is not None:
             raise ConfigError(f"{of_agent}: with --database its log is kept there: leave the file of a log out")
-        if each.settings.evidence is not None and each.settings.evidence.name != EVIDENCE_IN_DATABASE.name:
-            msg = f"{of_agent}: with --database its log is kept there: write --config evidence={EVIDENCE_IN_DATABASE}"
+        if each.settings.evidence is not None and each.settings.evidence.name != IN_DATABASE.name:
+            msg = f"{of_agent}: with --database its log is kept there: write --config evidence={IN_DATABASE}"
             raise ConfigError(msg)
     shared = await stack.enter_async_context(open_shared_state(base))
     await stack.enter_async_context(beside(prune(shared, [each.settings.agent_id for each in agents], _CLAIMS_KEPT_S)))

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from os import getpid
-from pathlib import Path
 from secrets import token_hex
 from socket import gethostname
 from typing import Final
@@ -26,15 +25,13 @@ from jazz_select.postgres.documents import Documents
 from jazz_select.postgres.log_store import PostgresLogStore
 from jazz_select.postgres.notices import Notice, concerns, listen
 from jazz_select.service.agreement import Agreement, catalogue_digest
-from jazz_select.settings import Settings
+from jazz_select.settings import IN_DATABASE, Settings
 from jazz_select.threads import in_thread
 
 _LEARNED: Final = "learned"
 _SECRET: Final = "secret"  # noqa: S105 - the name of a document
 _SERVICE: Final = ""
 """The scope of what belongs to no agent: no agent has an empty name."""
-EVIDENCE_IN_DATABASE: Final = Path("database")
-"""What `evidence` says where a sync is to learn from the log in the database."""
 _SECRET_BYTES: Final = 32
 _DAY_S: Final = 86_400.0
 _log = logging.getLogger(__name__)
@@ -180,10 +177,10 @@ async def publishing(
         ConfigError: What was learned is somewhere else, or as of `open_shared_state`.
         DatabaseError: The database cannot be used.
     """
-    if settings.learned is not None or settings.evidence not in {None, EVIDENCE_IN_DATABASE}:
+    if settings.learned is not None or settings.evidence not in {None, IN_DATABASE}:
         raise ConfigError(
             "with --database what was learned is kept there, and so is the log: leave `learned` out, "
-            f"and write --config evidence={EVIDENCE_IN_DATABASE}"
+            f"and write --config evidence={IN_DATABASE}"
         )
     agent_id = settings.agent_id
     async with AsyncExitStack() as stack:
