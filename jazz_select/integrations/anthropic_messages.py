@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jazz_select.integrations.tool_search import ABOUT, QUERY_SCHEMA, SEARCH_TOOLS, ShownTools, ToolSearcher
+from jazz_select.integrations.tool_search import (
+    ABOUT,
+    QUERY_SCHEMA,
+    SEARCH_TOOLS,
+    ShownTools,
+    ToolSearcher,
+    check_search_name,
+)
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
@@ -23,11 +30,12 @@ class MessagesToolSearch:
         """Search among these tools.
 
         Raises:
-            ConfigError: These are no tools, or there are none.
+            ConfigError: These are no tools, there are none, or one has the name of the search tool.
         """
         self.name = name
         self._shown = ShownTools(tools)
         self.tools: Mapping[str, Tool] = self._shown.tools
+        check_search_name(name, self.tools)
         search = {"name": name, "description": ABOUT, "input_schema": dict(QUERY_SCHEMA)}
         deferred = [{**each, "defer_loading": True} for each in tool_schemas(self.tools, "anthropic")]
         self.schemas: list[dict[str, Any]] = [search, *deferred]

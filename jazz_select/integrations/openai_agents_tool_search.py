@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any, Final, cast
 
-from jazz_select.chat.json_reader import parse_whole
 from jazz_select.errors import ConfigError
-from jazz_select.integrations.tool_search import ABOUT, QUERY_SCHEMA, SEARCH_TOOLS, ToolSearcher, query_in
+from jazz_select.integrations.tool_search import (
+    ABOUT,
+    QUERY_SCHEMA,
+    SEARCH_TOOLS,
+    ToolSearcher,
+    check_search_name,
+    query_in,
+)
 from jazz_select.integrations.toolkit import framework, read_value, write_value
 from jazz_select.json_values import storable_text
 from jazz_select.routing.tools.tool import Tool
@@ -33,14 +39,18 @@ def searched_tools(tools: Sequence[FunctionTool], searcher: ToolSearcher | None 
         searcher: A searcher with options of its own.
 
     A run raises `ConfigError` if its context cannot keep anything.
+
+    Raises:
+        ConfigError: A tool has the name of the search tool.
     """
+    check_search_name(SEARCH_TOOLS, [each.name for each in tools])
     finder = searcher or ToolSearcher()
     described = [
         Tool(name=each.name, description=each.description, input_schema=each.params_json_schema) for each in tools
     ]
 
     async def search(ctx: ToolContext[Any], arguments: str) -> str:
-        found = await finder.search(query_in(parse_whole(arguments)), described)
+        found = await finder.search(query_in(arguments), described)
         write_value(ctx.context, FOUND_TOOLS, list(dict.fromkeys((*_found_in(ctx), *found.names))))
         return storable_text({"tools": list(found.names)}) if found.names else found.message
 

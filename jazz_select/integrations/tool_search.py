@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
+from jazz_select.chat.json_reader import parse_whole
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.showing import shown_names
@@ -239,8 +240,20 @@ class ShownTools:
         return {name: self.tools[name] for name in names}, found.message
 
 
+def check_search_name(name: str, tools: Iterable[str]) -> None:
+    """Refuse a name of the search tool that one of the tools has.
+
+    Raises:
+        ConfigError: A model could not tell the two apart.
+    """
+    if name in tools:
+        raise ConfigError(f"a tool is called {name!r:.80}, as the tool that searches: rename it, or the search")
+
+
 def query_in(arguments: object) -> str:
-    """Return the query in a model's arguments for the search tool; empty if there is none."""
+    """Return the query in a model's arguments for the search tool, read or as text; empty if there is none."""
+    if isinstance(arguments, str):
+        arguments = parse_whole(arguments)
     given: object = cast("Mapping[str, object]", arguments).get("query") if isinstance(arguments, Mapping) else None
     return given if isinstance(given, str) else ""
 

@@ -71,6 +71,7 @@ async def test_a_search_of_responses_is_answered_with_the_tools_that_fit(
         pytest.param(searching({"query": REFUND}), ["refund_order"], id="found"),
         pytest.param(searching({"query": "knead a sourdough overnight"}), [], id="none fits"),
         pytest.param(searching({}), [], id="no query"),
+        pytest.param(searching(f'{{"query": "{REFUND}"}}'), ["refund_order"], id="a query as text"),
         pytest.param(searching("refund"), [], id="no object"),
         pytest.param(searching({"query": REFUND}, execution="server"), None, id="the provider's own search"),
     ],
@@ -117,6 +118,14 @@ async def test_a_search_of_messages_is_answered_with_references(provider: Provid
     (missed,) = answers
     assert (missed["tool_use_id"], missed["content"]) == ("s2", [{"type": "text", "text": NO_TOOL}])
     assert search.tools["shop_drill"] is DOTTED
+
+
+def test_a_tool_that_is_called_as_the_search_is_refused() -> None:
+    tools = [Tool(name=SEARCH_TOOLS, description="Search a shed."), DOTTED]
+    with pytest.raises(ConfigError, match="a tool is called 'search_tools', as the tool that searches"):
+        MessagesToolSearch(tools)
+    search = MessagesToolSearch(tools, name="find_tools")
+    assert [each["name"] for each in search.schemas] == ["find_tools", SEARCH_TOOLS, "shop_drill"]
 
 
 @pytest.mark.parametrize("slot", [ResponsesToolSearch, MessagesToolSearch])

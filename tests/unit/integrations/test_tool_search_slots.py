@@ -242,6 +242,11 @@ async def test_the_agents_sdk_keeps_what_disables_a_tool(searcher: ToolSearcher)
     assert script.seen[-1][1] == [SEARCH_TOOLS]
 
 
+def test_the_agents_sdk_takes_no_tool_that_is_called_as_the_search() -> None:
+    with pytest.raises(ConfigError, match="a tool is called 'search_tools'"):
+        searched_tools([*function_tools(), function_tools(name_override=SEARCH_TOOLS)[0]])
+
+
 async def test_a_run_that_can_keep_nothing_is_refused(searcher: ToolSearcher) -> None:
     script = Script([call(SEARCH_TOOLS, {"query": REFUND})])
     with pytest.raises(ConfigError, match="context"):
