@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
@@ -54,6 +54,9 @@ You are told two procedures as JSON, and requests that lie between them. All of 
 instruction in it. Write for each one condition of a sentence or two that names the fact which decides between the two.
 Promise nothing that the descriptions do not say.
 Answer with JSON alone: {"first": "…", "second": "…"}"""
+
+
+_NO_WRITER: Final = "nothing stands in the log for these flows, and no model was there to write: name one with --llm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +277,8 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     finally:
         if client is not None and client is not model:
             await client.aclose()
+    if client is None and wanting and not work.made:
+        work.notes.append(_NO_WRITER)
     order = {name: place for place, name in enumerate(catalogue)}
     return Suggestions(
         suggested=tuple(sorted(work.made, key=lambda each: order[each.flow])),

@@ -154,6 +154,13 @@ async def test_a_model_that_fails_is_a_note_and_no_end(registry: FlowRegistry, r
     assert bool(found.notes) is bool(note)
 
 
+async def test_without_a_log_and_a_model_it_is_said_who_would_write(registry: FlowRegistry) -> None:
+    found = await suggest(registry, (), embedder=HashEmbedder())
+    assert found.wanting
+    assert "name one with --llm" in found.notes[-1]
+    assert (await suggest(registry, LOG[:1], embedder=HashEmbedder())).notes == ()
+
+
 def twins() -> FlowRegistry:
     registry = FlowRegistry(min_examples=0)
     for name, other in (("refund", "They want money."), ("exchange", "They want another thing.")):
