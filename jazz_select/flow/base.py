@@ -736,12 +736,12 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, "chain", f"it is a list of steps, not {given!r:.80}")
     several = enumerate(cast("Sequence[Any]", given))
-    return tuple(_step(flow, f"chain[{number}]", step) for number, step in several)
+    tools = dict.fromkeys(flow.own_tools) if given else {}
+    return tuple(_step(flow, tools, f"chain[{number}]", step) for number, step in several)
 
 
-def _step(flow: BaseFlow, field: str, step: Any) -> Step:
+def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step:
     """Return a step as a value; a tool named CHOOSE takes precedence over the keyword."""
-    tools = flow.own_tools
     if isinstance(step, str):
         step = nfc(step)
     if isinstance(step, Mapping):
