@@ -1,6 +1,6 @@
 """Faults of content and safety, planted one at a time into two clean catalogues: each is found, with its cause."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ CLEAN: Mapping[str, Flows] = {
 pytestmark = NEEDS_STATIC
 
 
-def judged(flows: Flows, *, tools: Any = None, cases: Any = ()) -> Findings:
+def judged(flows: Flows, *, tools: Any = None, cases: Any = (), only: Collection[str] = ()) -> Findings:
     registry = FlowRegistry(min_examples=0)
     for fields in flows.values():
         Flow(registry=registry, **fields)
-    return check(registry, embedder=EMBEDDER, tools=tools, cases=cases)
+    return check(registry, embedder=EMBEDDER, tools=tools, cases=cases, only=only)
 
 
 def example(flow: str, text: str) -> Callable[[Flows], str]:
@@ -232,8 +232,8 @@ PLANTS: list[tuple[str, str, str, Callable[[Flows], str]]] = [
 def test_a_planted_fault_is_found(name: str, code: str, plant: Callable[[Flows], str]) -> None:
     flows = deepcopy(dict(CLEAN[name]))
     flow = plant(flows)
-    found = judged(flows).found
-    assert any(each.code == code and flow in each.flows for each in found), [(each.code, each.what) for each in found]
+    found = judged(flows, only=[code]).found
+    assert any(flow in each.flows for each in found), [(each.code, each.what) for each in found]
 
 
 @pytest.mark.spec("007.7")
