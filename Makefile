@@ -82,7 +82,7 @@ kills-replicas: $(VENV)/.test.done ## Likewise, three replicas at once that clai
 
 .PHONY: properties
 properties: $(VENV)/.test.done ## Search by examples sixteen times as deep as `make test` does
-	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
+	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import" tests --include="test_*.py")
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, those of DATA/bfcl among them where it is there (FUZZ_ARGS="--pairs 30000")

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from tests.clock import StillLoop
-from tests.depth import DEEP
+from tests.depth import CI, DEEP
 from tests.fuse import Fuse
 from tests.once import Once
 from tests.specification import claims, marked, report
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile(
     "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
 )
-hypothesis.settings.register_profile(DEEP, hypothesis.settings.get_profile("house"))
+for _profile in (CI, DEEP):
+    hypothesis.settings.register_profile(_profile, hypothesis.settings.get_profile("house"))
 hypothesis.settings.load_profile("house")
 
 _REAL_LOOP = asyncio.new_event_loop

@@ -12,6 +12,7 @@ from jazz_select.agent import Conversation
 from jazz_select.agent.conversation import PendingCall
 from jazz_select.consent import read_consent
 from jazz_select.values import Message, Reply
+from tests.depth import walks
 from tests.unit.agent.talks import BEGINNINGS, FLOWS, shop_agent
 
 ORDERS = ("60112", "60105", "60098")
@@ -79,7 +80,7 @@ def _agreed(pending: PendingCall | None, message: str) -> list[str]:
 @pytest.mark.spec("005.1")
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize("open_tools", ["read", "all"])
-@pytest.mark.parametrize("seeds", [range(start, start + 40) for start in (0, 40)], ids=["some", "more"])
+@pytest.mark.parametrize("seeds", [range(start, start + walks(40)) for start in (0, 40)], ids=["some", "more"])
 async def test_whatever_a_model_says_each_call_that_destroys_was_shown_and_agreed_to(
     open_tools: str, seeds: Sequence[int]
 ) -> None:

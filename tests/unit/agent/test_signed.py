@@ -12,6 +12,7 @@ import pytest
 from jazz_select.agent import Agent, Conversation, Snapshot
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.routing import GuidedDecisionPoint, Tool
+from tests.depth import walks
 from tests.unit.agent.mutations import changed
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
 
@@ -200,11 +201,11 @@ def test_a_snapshot_is_signed_in_the_same_way() -> None:
         Snapshot.from_json(text.replace('"ask"', '"delete"'), secret=SECRET)
 
 
-async def test_of_five_hundred_changes_none_runs_what_the_flow_does_not_name() -> None:
+async def test_of_many_changes_none_runs_what_the_flow_does_not_name() -> None:
     chance = random.Random(1)
     text = (await saved()).to_json()
     read = 0
-    for _ in range(500):
+    for _ in range(walks(500)):
         value = changed(text, chance)
         log: list[str] = []
         try:
@@ -217,4 +218,4 @@ async def test_of_five_hundred_changes_none_runs_what_the_flow_does_not_name() -
             result = await asyncio.wait_for(agent.turn(message, conversation, context={"address": "a"}), 10)
             conversation = result.conversation
         assert {"erase_all", "erase_more"}.isdisjoint(each.split()[0] for each in log), value
-    assert read > 50
+    assert read > walks(50)
