@@ -22,6 +22,7 @@ from tests.clock import until
 from tests.unit.service.mcp.desk import QUICK, YES, Person, entry, said, server_file
 from tests.unit.service.mcp.test_relisting import RELISTS
 
+pytestmark = pytest.mark.programs  # each test starts servers
 AGES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 FILES = '''
 from pathlib import Path
