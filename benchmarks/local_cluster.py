@@ -36,12 +36,16 @@ class QdrantProcess:
 
     def __enter__(self) -> Server:
         self._folder.mkdir(parents=True)
-        port, grpc_port = _free_port(), _free_port()
+        self._port, self._grpc_port = _free_port(), _free_port()
+        return self.start()
+
+    def start(self) -> Server:
+        """Start the program on its folder, and wait until it answers."""
         variables = {
             **os.environ,  # noqa: TID251 - of a program that is started
             "QDRANT__SERVICE__HOST": "127.0.0.1",
-            "QDRANT__SERVICE__HTTP_PORT": str(port),
-            "QDRANT__SERVICE__GRPC_PORT": str(grpc_port),
+            "QDRANT__SERVICE__HTTP_PORT": str(self._port),
+            "QDRANT__SERVICE__GRPC_PORT": str(self._grpc_port),
             "QDRANT__STORAGE__STORAGE_PATH": str(self._folder / "storage"),
             "QDRANT__TELEMETRY_DISABLED": "true",
         }
@@ -49,13 +53,18 @@ class QdrantProcess:
             self._process = subprocess.Popen(  # noqa: S603 - the one that whoever runs this has named
                 [self._program], cwd=self._folder, env=variables, stdout=log, stderr=log
             )
-        server = Server(url=f"http://127.0.0.1:{port}", grpc_port=grpc_port, pid=self._process.pid)
+        server = Server(url=f"http://127.0.0.1:{self._port}", grpc_port=self._grpc_port, pid=self._process.pid)
         for _ in range(int(_START_S / 0.1)):
             with suppress(httpx.TransportError):
                 if httpx.get(f"{server.url}/readyz").is_success:
                     return server
             sleep(0.1)
         raise RuntimeError(f"{self._program} did not answer: {(self._folder / 'log').read_text()}")
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self._process.kill()
+        self._process.wait()
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()

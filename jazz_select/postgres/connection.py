@@ -308,9 +308,12 @@ class Database:
 
 
 def _quiet_pools() -> None:
-    """Keep what a pool logs of each attempt from a program without logging: it is said once, here."""
-    if not _POOL.handlers:
-        _POOL.addHandler(logging.NullHandler())
+    """Leave out what a pool logs of each attempt, several times a second, unless a program asks for it.
+
+    What is wrong is said once by whoever watches the database, and by the error of each attempt that failed.
+    """
+    if _POOL.level == logging.NOTSET:
+        _POOL.setLevel(logging.ERROR)
 
 
 def _is_left_behind(connection: AsyncRow | Row | None, error: Exception) -> bool:

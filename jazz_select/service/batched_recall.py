@@ -2,19 +2,21 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from typing import Any, Final, Literal
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, Literal, TypeVar
 
-from jazz_select.errors import StoreError
+from jazz_select.errors import StoreError, StoreUnavailableError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.threads import ThreadShare, current_share, sharing_threads
 from jazz_select.values import COVERAGE, RecallResult
 
+T = TypeVar("T")
 MOST: Final = 32
 """Recalls that are looked up at once: the loop does nothing else meanwhile."""
 
 
+_log = logging.getLogger(__name__)
 _Scope = tuple[str, tuple[tuple[str, Any], ...]]
 """What has to be the same for requests to be looked up together: whose they are; agent_id and options, by name."""
 _Waiting = tuple[str, str, ThreadShare | None, "asyncio.Future[RecallResult]"]
@@ -30,10 +32,26 @@ class BatchedRecall:
 
     capabilities = ProceduralMemory.capabilities
 
-    def __init__(self, memory: ProceduralMemory, *, failed: Callable[[StoreError], object] = lambda _: None) -> None:
-        """Answer from this memory; `failed` hears of each recall that the index did not answer."""
+    def __init__(
+        self,
+        memory: ProceduralMemory,
+        *,
+        failed: Callable[[StoreError], object] = lambda _: None,
+        limit_s: Callable[[], float | None] = lambda: None,
+        place: str = "",
+    ) -> None:
+        """Answer from this memory.
+
+        Args:
+            memory: Where flows are found.
+            failed: Hears of each recall that the index did not answer.
+            limit_s: Returns how long an answer of the index may take now; None for as long as the memory waits itself.
+            place: Where the index is, for the error of one that took longer.
+        """
         self._memory = memory
         self._failed = failed
+        self._limit_s = limit_s
+        self._place = place
         self._waiting: dict[_Scope, list[_Waiting]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -110,8 +128,15 @@ class BatchedRecall:
         """Recall for a batch; if that fails, for each request alone, so that one cannot fail the others."""
         if len(waiting) > 1:
             queries, focuses = [each[0] for each in waiting], [each[1] for each in waiting]
-            with suppress(Exception):  # whatever it is, each is told its own
-                return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope[1]))]
+            try:
+                together = self._memory.recall_many(queries, focuses=focuses, **dict(scope[1]))
+                return [*await self._within_limit(together)]
+            except StoreUnavailableError as error:
+                # Who asks a server that hangs for one after the other keeps the last of them waiting for minutes.
+                self._failed(error)
+                return [error] * len(waiting)
+            except Exception:  # noqa: BLE001 - whatever it is, each is told its own
+                _log.debug("requests=<%d> | each is recalled alone", len(waiting), exc_info=True)
         found: list[RecallResult | BaseException] = []
         for query, focus, *_ in waiting:
             try:
@@ -122,7 +147,19 @@ class BatchedRecall:
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
         try:
-            return await self._memory.recall(query, focus=focus, **dict(scope[1]))
+            return await self._within_limit(self._memory.recall(query, focus=focus, **dict(scope[1])))
         except StoreError as error:
             self._failed(error)
             raise
+
+    async def _within_limit(self, work: Awaitable[T]) -> T:
+        """Wait for the index, and no longer than it may take now."""
+        limit_s = self._limit_s()
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await work
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise StoreUnavailableError(self._place, f"it did not answer within {limit_s:g} s") from None

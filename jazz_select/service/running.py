@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _READS: Final = "jazz-select-reload"
+_RECALL_S, _RECALL_AWAY_S = 10.0, 3.0
+"""How long a recall waits for a server, and how long once that is known to be away: its clients ask another replica."""
 _PATIENCE_S: Final = 120.0
 """How long flows and tools are read, at most: code of others may hang, and nothing can end that."""
 
@@ -133,7 +135,9 @@ class RunningCatalogue:
     _live: Generation | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.recalls = BatchedRecall(self.memory, failed=self._note_failed_recall)
+        self.recalls = BatchedRecall(
+            self.memory, failed=self._note_failed_recall, limit_s=self._recall_limit, place=self.settings.url or ""
+        )
         self._one_at_a_time = asyncio.Lock()
         if self.learned is None and self.settings.learned is not None:
             self.learned = OverlayFile(self.settings.learned)
@@ -209,6 +213,12 @@ class RunningCatalogue:
     def _note_failed_recall(self, error: StoreError) -> None:
         if self.memory.is_shared and isinstance(error, StoreUnavailableError | FlowsMissingError):
             self.note_index(str(error))
+
+    def _recall_limit(self) -> float | None:
+        """How long a server may take for an answer, which is less once it is known that it gives none."""
+        if not self.memory.is_shared:
+            return None
+        return _RECALL_AWAY_S if self.index_problem else _RECALL_S
 
     async def restore(self) -> None:
         """Write the flows that answer into the index again, after somebody deleted them there.

@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.build import sync_registry
-from jazz_select.errors import ConfigError, StoreError
+from jazz_select.errors import ConfigError, StoreError, StoreUnavailableError
 from jazz_select.service.batched_recall import BatchedRecall
 from tests.unit.service.served import REFUND, Shop, memory
 
@@ -99,3 +99,31 @@ def test_another_event_loop_asks_by_itself() -> None:
             assert there == here
 
     asyncio.run(two())
+
+
+@pytest.mark.spec("021.3")
+async def test_a_server_that_hangs_costs_all_who_wait_one_limit_each_and_never_one_after_the_other() -> None:
+    class Hanging:
+        async def recall(self, *_: Any, **__: Any) -> Any:
+            await asyncio.sleep(3_600)
+
+        recall_many = recall
+
+    failed: list[StoreError] = []
+    limits = [10.0, 3.0]
+    together = BatchedRecall(
+        Hanging(),  # pyright: ignore[reportArgumentType] - asked as the memory is
+        failed=failed.append,
+        limit_s=lambda: limits[min(len(failed), 1)],
+        place="http://index.example",
+    )
+    began = asyncio.get_running_loop().time()
+    tasks = [asyncio.create_task(together.recall(REFUND, "shop")) for _ in range(30)]
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(13)
+    assert {str(each).partition(". ")[0] for each in found} == {
+        "the Qdrant server at http://index.example cannot be used: it did not answer within 10 s",
+        "the Qdrant server at http://index.example cannot be used: it did not answer within 3 s",
+    }
+    assert all(isinstance(each, StoreUnavailableError) for each in found)
+    assert len(failed) == 2

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Protocol
 
 import pytest
 
@@ -62,10 +63,24 @@ class Replica:
         return {each.name for each in self.running.live.registry.values()}
 
 
+class Index(Protocol):
+    """Where an index is asked."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def grpc_port(self) -> int:
+        """Its port for gRPC."""
+        ...
+
+
 class House:
     """Makes replicas of one agent."""
 
-    def __init__(self, qdrant: LoopbackQdrant, url: str) -> None:
+    def __init__(self, qdrant: Index, url: str) -> None:
         self._qdrant, self.url = qdrant, url
 
     @asynccontextmanager
