@@ -15,7 +15,7 @@ from jazz_select.routing.tools.showing import shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall, named_tools, sync_tools
-from jazz_select.text import beginning, in_log
+from jazz_select.text import beginning, in_log, misspelt
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
@@ -144,7 +144,9 @@ class ToolSearcher:
             names=names,
             confidences=_likeliest(found, names),
             p_none=_least_none(found),
-            notes=tuple(dict.fromkeys(note for each in found for note in each.notes)),
+            notes=tuple(
+                dict.fromkeys((*self._example_notes(toolbox), *(note for each in found for note in each.notes)))
+            ),
             message="" if names else NO_TOOL,
         )
 
@@ -167,6 +169,11 @@ class ToolSearcher:
             _log.warning("error=<%s> | tools are not narrowed, all of them are shown", in_log(error))
             return tuple(toolbox)
         return tuple(tool.name for tool in found)
+
+    def _example_notes(self, toolbox: Mapping[str, Tool]) -> list[str]:
+        """Return what there is to say of examples that are for none of the tools that were ever shown."""
+        unknown = [name for name in self._examples or () if name not in toolbox and name not in self._indexed]
+        return [f"there are examples for a tool that is not here: {misspelt(name, toolbox)}" for name in unknown[:3]]
 
     def _described(self, tools: ToolsLike | None) -> Mapping[str, Tool]:
         """Return tools by name, as the searcher's own describe them."""

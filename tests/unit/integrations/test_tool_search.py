@@ -87,6 +87,14 @@ async def test_what_the_searcher_was_told_of_a_tool_takes_the_place_of_a_framewo
     assert found.names[0] == "f17"
 
 
+async def test_examples_of_a_tool_that_is_not_there_are_named() -> None:
+    examples = {"refund_ordr": ["I want my money back"]}
+    async with ToolSearcher(tools(), embedder="static", examples=examples) as searcher:
+        (note,) = (await searcher.search(REFUND)).notes
+    assert note.startswith("there are examples for a tool that is not here: 'refund_ordr'")
+    assert "did you mean 'refund_order'?" in note
+
+
 async def test_a_decision_model_says_that_none_fits() -> None:
     few = tools()[:4]  # of so few, recall knows nothing
     async with ToolSearcher(few, embedder="static", decider=ScriptedDecider("none", sure=0.99)) as searcher:
