@@ -30,7 +30,7 @@ def tool_search_table(found: Sequence[rows.Row]) -> str:
             f"{row['requests']:,}",
             f"{row['found']:,} ({percent(row['numbers']['R@5'])} %)",
             f"{row['lost']:,}",
-            f"{row['nothing shown']:,} of {row['outside']:,}",
+            f"{row['nothing shown']:,} of {row['outside']:,}" if row["outside"] else "–",
             f"{row['all tokens']:,}",
             f"{row['tokens']:,.0f}",
             f"{row['numbers']['p50']:.1f} / {row['numbers']['p99']:.1f}",

@@ -1,5 +1,6 @@
 """Tool search beside BM25 and regular expressions on one catalogue: `python -m benchmarks.tool_search --data DIR`.
 
+The catalogues are the functions of BFCL, and the tools of LiveMCPBench's servers, whose tasks need up to six of them.
 Each way is given the request as it is, and shows five tools at most. BM25 and the expression are FastMCP's own search
 transforms. A model would write the expression: here it matches any word of the request that has four letters or more.
 Tokens are estimates, of the JSON that a model is shown.
@@ -23,7 +24,7 @@ from rich.console import Console
 from benchmarks import rows
 from benchmarks.datasets import schemas
 from benchmarks.datasets.base import DataMissingError, Dataset, Request, sampled
-from benchmarks.datasets.tools import bfcl_live
+from benchmarks.datasets.tools import bfcl_live, livemcpbench
 from benchmarks.metrics import mean, percentile
 from benchmarks.options import DataFolder, Embedders, Unclean, data_folder, no_data, opened_book
 from jazz_select.integrations.anthropic_messages import MessagesToolSearch
@@ -31,6 +32,7 @@ from jazz_select.integrations.tool_search import ToolSearcher
 from jazz_select.routing import Tool, tool_schemas
 from jazz_select.text import estimate_tokens
 
+DATASETS: Final = ("bfcl-live", "livemcpbench")
 KEY: Final = ("dataset", "way")
 SHOWN: Final = 5
 LIMIT: Final = 1_000
@@ -138,19 +140,22 @@ async def rows_of(
             yield {**about, "way": way, **(await measured(search, tools, inside, outside))}
 
 
-def connected(dataset: Dataset, data: Path) -> list[Tool]:
-    """The tools of BFCL, with their schemas."""
-    known = schemas.bfcl(data, seed=SEED).by_name
-    return [
+def connected(name: str, data: Path) -> tuple[Dataset, list[Tool]]:
+    """A data set, and its tools with their schemas."""
+    if name == "livemcpbench":
+        return livemcpbench(data, seed=SEED), list(schemas.livemcpbench(data, seed=SEED).tools)
+    dataset, known = bfcl_live(data, seed=SEED), schemas.bfcl(data, seed=SEED).by_name
+    tools = [
         Tool(name=each.name, description=each.description, input_schema=known[each.name].input_schema)
         for each in dataset.flows
     ]
+    return dataset, tools
 
 
-async def stored(data: Path, limit: int, embedders: Sequence[str], book: rows.Book) -> None:
+async def stored(name: str, data: Path, limit: int, embedders: Sequence[str], book: rows.Book) -> None:
     """Measure each way, and store its row."""
-    dataset = bfcl_live(data, seed=SEED)
-    async for row in rows_of(dataset, connected(dataset, data), limit, embedders):
+    dataset, tools = connected(name, data)
+    async for row in rows_of(dataset, tools, limit, embedders):
         book.store(row)
         Console().print(f"{row['way']}: {row}")
 
@@ -158,6 +163,7 @@ async def stored(data: Path, limit: int, embedders: Sequence[str], book: rows.Bo
 def main(
     data: DataFolder = None,
     embedder: Embedders = None,
+    dataset: Annotated[list[str] | None, typer.Option(help="Data sets; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(help="Requests that a tool is for, and that none is for.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -165,7 +171,8 @@ def main(
     """Measure each way."""
     folder, book = data_folder(data), opened_book("tool_search", KEY, look=unclean)
     try:
-        asyncio.run(stored(folder, limit, embedder or ["static", "minilm"], book))
+        for name in dataset or DATASETS:
+            asyncio.run(stored(name, folder, limit, embedder or ["static", "minilm"], book))
     except DataMissingError as error:
         raise no_data(error) from None
 

@@ -1,4 +1,4 @@
-"""Tools with their schemas, and the calls that answer a request: BFCL and Seal-Tools."""
+"""Tools with their schemas, and the calls that answer a request: BFCL, Seal-Tools, and LiveMCPBench without answers."""
 
 import json
 import re
@@ -52,6 +52,24 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {tool.name: tool for tool in self.tools})
+
+
+def livemcpbench(data: Path, *, seed: int) -> Catalogue:
+    """The tools of 70 public MCP servers as they are listed, each with its server; of one name, the first listed."""
+    files = Files(data, "livemcpbench")
+    found: dict[str, Tool] = {}
+    for package in cast("list[dict[str, Any]]", files.json("tools.json")):
+        for server, about in package["tools"].items():
+            for listed in about["tools"]:
+                tool = Tool(
+                    name=listed["name"],
+                    description=str(listed.get("description") or ""),
+                    input_schema=listed["inputSchema"],
+                    provider=server,
+                    provider_title=str(package["name"]),
+                )
+                found.setdefault(tool.name, tool)
+    return Catalogue(name="livemcpbench", tools=shuffled(found.values(), seed), sha256=files.sha256)
 
 
 def bfcl(data: Path, *, seed: int) -> Catalogue:

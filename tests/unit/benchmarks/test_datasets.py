@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.datasets import base, catalogue, intents, tools
+from benchmarks.datasets import base, catalogue, intents, schemas, tools
 from benchmarks.datasets.base import DataFormatError, DataMissingError, Dataset, Entry, Request
 
 
@@ -146,6 +146,10 @@ def test_a_task_of_many_servers_names_tools_without_their_server(data: Path) -> 
     assert dict(read.notes) == {"tools of a name that was listed before": 1, "tools that no server lists": 2}
     alone = tools.livemcpbench(data, seed=1, has_owner=False)
     assert {(entry.provider, entry.provider_title) for entry in alone.flows} == {("", "")}
+    listed = schemas.livemcpbench(data, seed=1)
+    assert [tool.name for tool in listed.tools] == [entry.name for entry in read.flows]
+    assert (listed.by_name["write"].provider, listed.by_name["write"].provider_title) == ("files", "Files Server")
+    assert "path" in listed.by_name["write"].input_schema["properties"]
 
 
 def test_a_step_of_a_task_has_the_tool_in_its_place(data: Path) -> None:

@@ -41,9 +41,11 @@ async def test_each_way_is_asked_for_the_same() -> None:
 
 def test_the_table_says_what_was_found_and_lost() -> None:
     row = {"dataset": "one", "way": "BM25", "tools": 1_200, "requests": 1_000, "outside": 50, "found": 900, "lost": 100}
+    tasks = {"dataset": "two", "outside": 0}
     row |= {"nothing shown": 9, "all tokens": 50_000, "tokens": 1_243.0, "numbers": {"R@5": 0.9, "p50": 1, "p99": 2}}
-    assert tool_search_table([row]).splitlines()[2:] == [
-        "| one | BM25 | 1,200 | 1,000 | 900 (90.0 %) | 100 | 9 of 50 | 50,000 | 1,243 | 1.0 / 2.0 |"
+    assert tool_search_table([row, {**row, **tasks}]).splitlines()[2:] == [
+        "| one | BM25 | 1,200 | 1,000 | 900 (90.0 %) | 100 | 9 of 50 | 50,000 | 1,243 | 1.0 / 2.0 |",
+        "| two | BM25 | 1,200 | 1,000 | 900 (90.0 %) | 100 | – | 50,000 | 1,243 | 1.0 / 2.0 |",
     ]
 
 
