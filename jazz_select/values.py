@@ -170,6 +170,8 @@ class FlowCard:
     """The whole definition as one text, for the lexical arm."""
     checksum: str = ""
     """Changes with the definition of the flow or of a subflow."""
+    owner: str = ""
+    """Whose it is, such as the server of a tool: recall reads it beside the description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,12 +80,15 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
     """Return the texts that are embedded for a flow: up to four of its own, then its examples.
 
     Its own are the name with description and condition, the first sentence, and the name, so that details such as
-    parameters do not dominate. Without examples, as for bare tools, its whole text comes first.
+    parameters do not dominate. Without examples, as for bare tools, its whole text comes first. The owner stands in
+    one of them: in more, all tools of an owner lie near each other.
     """
     name, description = spoken_name(card.name), indexable(card.description)
     first = _SENTENCE_END.split(description, maxsplit=1)[0]
-    said = f"{name}: {description} {indexable(card.condition)}".strip() if card.examples else f"{name}: {description}"
-    texts = (said if card.examples else lexical_text(card), said, first, name)
+    about = f"{description} {indexable(card.condition)}".strip() if card.examples else description
+    said = f"{name}: {about}"
+    owned = f"{name}: {indexable(card.owner)}: {about}" if card.owner else said
+    texts = (said if card.examples else lexical_text(card), owned, first, name)
     own = tuple(text for text in texts if text) or (card.name,)
     return (*own, *(indexable(text) for text in card.examples))
 
@@ -138,14 +141,14 @@ def unit(vector: Vectors) -> Vectors:
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
     """Return the texts that BM25 indexes for a flow; word pairs do not cross from one text to the next.
 
-    The name is repeated for weight, most often without examples.
+    The name is repeated for weight, most often without examples, and an owner as often as the name.
     """
-    name = spoken_name(card.name)
+    names = [spoken_name(card.name), *([card.owner] if card.owner else ())]
     if card.examples:
         texts = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
-        parts = (*[name] * _NAME_WEIGHT, *texts)
+        parts = (*names * _NAME_WEIGHT, *texts)
     else:
-        parts = (*[name] * _BARE_NAME_WEIGHT, _without_name(card))
+        parts = (*names * _BARE_NAME_WEIGHT, _without_name(card))
     return tuple(indexable(part) for part in parts)
 
 

@@ -274,14 +274,13 @@ async def sync_tools(  # noqa: PLR0913 - all but the first are options with a na
 def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
     """Return the card of a tool for the memory, with the requests that it is for, if these are known.
 
-    Its text is what a request may share with it: owner, description, capabilities and parameters. The owner comes
-    first, since a description seldom says whose the tool is ("List all files"), and a request often does. Types and
-    output are left out: nobody asks for them, and their changes need no sync.
+    Its text is what a request may share with it: description, capabilities and parameters, and beside these the owner,
+    since a description seldom says whose the tool is ("List all files"), and a request often does. Types and output are
+    left out: nobody asks for them, and their changes need no sync.
     """
-    owner = ", ".join(_owner(tool))
     described = tool.description.strip()
     about = with_parameters(
-        " ".join(part for part in (f"{owner}:" if owner else "", described, *_abilities(tool)) if part),
+        " ".join(part for part in (described, *_abilities(tool)) if part),
         [
             (name, _described(part))
             for name, (part, _) in fields(tool.input_schema).items()
@@ -296,6 +295,7 @@ def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
         description=cut(about, _TEXT),
         text=cut(f"{tool.name}\n{about}", _TEXT),
         examples=tuple(examples),
+        owner=", ".join(_owner(tool)),
     )
 
 

@@ -71,41 +71,54 @@ async def test_syncing_twice_does_nothing(memory: ProceduralMemory) -> None:
 def test_what_nobody_asks_for_changes_nothing() -> None:
     tool = TOOLS[-1]
     assert tool_card(replace(tool, output_schema={"type": "string"}, destructive=True)) == tool_card(tool)
-    for word in ("meteo", "weather predict", "humidity: Whether moisture"):
+    assert tool_card(tool).owner == "meteo"
+    for word in ("weather predict", "humidity: Whether moisture"):
         assert word in tool_card(tool).text
 
 
 @pytest.mark.spec("020.6")
 @pytest.mark.parametrize(
-    ("owner", "text"),
+    ("owner", "read", "text"),
     [
-        pytest.param({}, "rank\nShow a list.", id="nobody says whose it is"),
-        pytest.param({"provider": "weread"}, "rank\nweread: Show a list.", id="an owner"),
+        pytest.param({}, "", "Show a list.", id="nobody says whose it is"),
+        pytest.param({"provider": "weread"}, "weread", "Show a list.", id="an owner"),
         pytest.param(
             {"provider": "hub", "provider_title": "Trends Hub", "group": "books"},
-            "rank\nhub, Trends Hub, books: Show a list.",
+            "hub, Trends Hub, books",
+            "Show a list.",
             id="an owner with a title and a group",
         ),
         pytest.param(
             {"provider": "trends-hub", "provider_title": "Trends Hub", "group": "trends"},
-            "rank\ntrends-hub: Show a list.",
+            "trends-hub",
+            "Show a list.",
             id="what only repeats words is left out",
         ),
         pytest.param(
             {"provider": "hub", "operation": "GET /rank/{book}"},
-            "rank\nhub: Show a list. Of GET /rank/{book}.",
+            "hub",
+            "Show a list. Of GET /rank/{book}.",
             id="the owner's name of it",
         ),
-        pytest.param({"operation": "rank"}, "rank\nShow a list.", id="the owner's name of it is its name"),
+        pytest.param({"operation": "rank"}, "", "Show a list.", id="the owner's name of it is its name"),
     ],
 )
-def test_a_text_says_first_whose_the_tool_is(owner: dict[str, Any], text: str) -> None:
-    assert tool_card(Tool(name="rank", description="Show a list.", **owner)).text == text
+def test_a_card_says_whose_the_tool_is(owner: dict[str, Any], read: str, text: str) -> None:
+    card = tool_card(Tool(name="rank", description="Show a list.", **owner))
+    assert (card.owner, card.text) == (read, f"rank\n{text}")
 
 
 def test_a_prefix_is_not_said_twice() -> None:
     card = tool_card(Tool(name="hub.rank", description="Show a list.", provider="hub", operation="rank"))
-    assert card.text == "hub.rank\nhub: Show a list."
+    assert (card.owner, card.text) == ("hub", "hub.rank\nShow a list.")
+
+
+@pytest.mark.spec("020.6")
+async def test_another_owner_is_indexed_anew(memory: ProceduralMemory) -> None:
+    tool = Tool(name="list_all", description="List all.", provider="jira")
+    await sync_tools(memory, AGENT, [tool])
+    report = await sync_tools(memory, AGENT, [replace(tool, provider="notion")])
+    assert report.updated == ("list_all",)
 
 
 async def test_a_request_that_names_the_owner_finds_its_tool(memory: ProceduralMemory) -> None:
@@ -121,7 +134,7 @@ def test_a_book_of_a_description_is_cut() -> None:
     text = tool_card(replace(TOOLS[0], description="", input_schema=schema)).text
     assert (len(text) < 400, text.endswith("; y")) == (True, True)
     assert len(tool_card(replace(TOOLS[0], description="x" * 100_000)).text) < 10_000
-    assert len(tool_card(Tool(name="x", provider_title="long " * 1_000, group="longer " * 1_000)).text) < 500
+    assert len(tool_card(Tool(name="x", provider_title="long " * 1_000, group="longer " * 1_000)).owner) < 500
 
 
 async def test_a_tool_and_a_flow_of_one_name_are_two(memory: ProceduralMemory) -> None:
