@@ -1,4 +1,4 @@
-"""Tool search beside BM25 and regular expressions on one catalogue: `python -m benchmarks.tool_search --data DIR`.
+"""Tool search beside BM25 and regular expressions on two catalogues: `python -m benchmarks.tool_search --data DIR`.
 
 The catalogues are the functions of BFCL, and the tools of LiveMCPBench's servers, whose tasks need up to six of them.
 Each way is given the request as it is, and shows five tools at most. BM25 and the expression are FastMCP's own search
