@@ -47,7 +47,7 @@ _BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "boolean": (),
 }
 _TELLING: Final[dict[str, frozenset[str]]] = {
-    "number": frozenset({"number", "time", "date", "and_half"}),
+    "number": frozenset({"number", "time", "date", "and_half", "month", "weekday"}),
     "date": frozenset({"date", "weekday", "month", "day", "ordinal", "week_later", "after_next"}),
     "time": frozenset(
         {"number", "time", "hour_named", "part", "half", "quarter", "and_half", "and_quarter", "less_quarter"}
