@@ -34,6 +34,19 @@ postgres_found() {
   return 1
 }
 
+# Run two commands that keep one core busy each, side by side; print what the first one says once both have ended.
+side_by_side() {
+  local log process failed=0
+  log=$(mktemp)
+  (eval "$1") >"$log" 2>&1 &
+  process=$!
+  (eval "$2") || { failed=1; echo "failed: $2"; }
+  wait "$process" || { failed=1; echo "failed: $1"; }
+  cat "$log"
+  rm -f "$log"
+  return "$failed"
+}
+
 # Say what begins, and how many minutes are gone.
 step() {
   printf -- '--- %s (minute %d)\n' "$1" "$((SECONDS / 60))"

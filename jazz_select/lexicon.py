@@ -22,7 +22,7 @@ _CURRENCIES: Final = (
     *("EUR", "USD", "GBP", "JPY", "CHF", "RUB", "INR", "CNY", "KRW", "PLN"),
     *("SEK", "NOK", "DKK", "CZK", "HUF", "TRY", "BRL", "MXN", "CAD", "AUD"),
 )
-_SIGNS: Final = {"$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₽": "RUB", "₹": "INR"}
+_SIGNS: Final = {"$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₽": "RUB", "₹": "INR", "¢": "cent"}
 _MEASURES: Final = (
     *("duration-second", "duration-minute", "duration-hour", "duration-day", "duration-week", "duration-month"),
     *("duration-year", "mass-kilogram", "mass-gram", "mass-pound", "length-kilometer", "length-meter"),
@@ -37,8 +37,23 @@ _LONGEST_NUMBER: Final = 8
 """The most words of a number."""
 _NAMED_BY_LISTS: Final = (
     *("beside", "beside_day", "beside_time", "article", "and", "denies", "minus", "point", "half", "quarter"),
-    *("and_half", "and_quarter", "less_quarter", "this", "next", "last", "in", "ago", "later", "clock", "past", "to"),
-    *("half_past", "half_to", "day_of_month"),
+    *(
+        "and_half",
+        "and_quarter",
+        "less_quarter",
+        "this",
+        "next",
+        "last",
+        "after_next",
+        "week_later",
+        "in",
+        "ago",
+        "later",
+        "clock",
+        "past",
+        "to",
+    ),
+    *("half_past", "half_to", "day_of_month", "after_next", "week_later"),
 )
 _NAMED_BY_TABLES: Final = {
     "days": "day",
@@ -49,6 +64,8 @@ _NAMED_BY_TABLES: Final = {
 }
 _PARTS_OF_DAY: Final = ("am", "pm", "morning", "afternoon", "evening", "night")
 _NOON: Final = 12
+_RUSSIAN_NEUTER: Final = re.compile("(ь(?=его))?[ео]го$")
+"""The end of a Russian ordinal in the genitive, which has another one where a day is named: "первое мая"."""
 _GERMAN_ENDINGS: Final = ("", "n", "r", "s", "m")
 _ACCENTED: Final = frozenset({"es", "fr", "it"})
 """The languages in which people leave out accents."""
@@ -309,6 +326,8 @@ def _ordinal_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[st
     for place, phrase in enumerate(own["ordinals"], start=1):
         for ending in endings:
             yield f"{phrase}{ending}", "ordinal", place
+        if language == "ru":
+            yield _RUSSIAN_NEUTER.sub(lambda found: "ье" if found[1] else "ое", phrase), "ordinal", place
 
 
 def _listed(phrases: Sequence[str], sense: str, value: object) -> Iterator[tuple[str, str, object]]:

@@ -136,8 +136,13 @@ def sentence_language(message: str) -> str | None:
         return language
     if language == "ja":
         return language if len(_HIRAGANA.findall(text)) >= _LEAST_HIRAGANA else None
-    own = sum(word in _own_words(language) for word in words)
+    own = sum(word in _own_words(language) and not _is_of_value(word) for word in words)
     return language if len(words) >= _LEAST_WORDS and own >= _LEAST_TELLING else None
+
+
+def _is_of_value(word: str) -> bool:
+    """Whether a word is part of a day or a number, which tells no language: "le premier mai" is not Italian."""
+    return any(word in each for each in (month_words(), weekday_words(), ordinal_words()))
 
 
 def _telling_words(text: str) -> Mapping[str, int]:

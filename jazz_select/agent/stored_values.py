@@ -60,7 +60,7 @@ def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles
     is_correction = any(name in top.answers or name not in top.asks for name in answers) or bool(back)
     is_correction = is_correction and not top.is_final
     kept = {name: value for name, value in top.answers.items() if name not in {*back, *refused}}
-    still = {name: text for name, text in top.wrong.items() if name not in answers}
+    still = {name: text for name, text in top.wrong.items() if name not in {**answers, **said.unclear}}
     known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}, "refusal": said.refusal}
     gone = [name for name in back if name not in answers]
     if said.every:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jazz_select.agent import Conversation, TurnResult
+from jazz_select.agent.conversation import OpenFlow
 from jazz_select.text import describe_error
 from tests.conversations.desk import Desk
 from tests.conversations.effects import Tables
@@ -23,6 +24,18 @@ class PlayedTurn:
     after: Tables
     kinds: list[str]
     """What a model was asked for in it, in order."""
+    asked: OpenFlow | None = None
+    """The flow that asked for values in the turn before."""
+
+    @property
+    def reads_only_what_was_asked(self) -> bool:
+        """Whether a model read the message, and all that came of it was an answer to what a flow had asked for."""
+        if self.asked is None or "read" not in self.kinds:
+            return False
+        names = {each.flow for each in self.result.runs} | {each.name for each in self.result.conversation.flows}
+        own = next((each for each in self.result.conversation.flows if each.name == self.asked.name), None)
+        is_answered = own is None or own.answers != self.asked.answers
+        return names == {self.asked.name} and is_answered
 
     @property
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
@@ -68,6 +81,7 @@ async def play(script: Script, tape: Tape, desk: Desk) -> Played:
             break
         if result is None:
             break
+        asked_by = _asking(conversation)
         conversation = result.conversation
         played.turns.append(
             PlayedTurn(
@@ -77,10 +91,19 @@ async def play(script: Script, tape: Tape, desk: Desk) -> Played:
                 before=before,
                 after=desk.tables(),
                 kinds=[each.kind for each in tape.asked[asked:]],
+                asked=asked_by,
             )
         )
     desk.close()
     return played
+
+
+def _asking(conversation: Conversation | None) -> OpenFlow | None:
+    """The flow whose question for values ends a conversation."""
+    if conversation is None or conversation.pending is not None or not conversation.flows:
+        return None
+    top = conversation.flows[-1]
+    return top if top.status == "waiting" and top.asks else None
 
 
 async def _unless_stopped(talking: Any, tape: Tape) -> TurnResult | None:

@@ -26,6 +26,10 @@ class Tally:
 
     conversations: int = 0
     turns: int = 0
+    asked: int = 0
+    """The turns behind one that asked for values."""
+    read_for_value: int = 0
+    """Those of them in which a model was asked only to read the value."""
     tokens: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """Kind of prompt to the tokens of each."""
     found: dict[str, list[Problem]] = field(default_factory=dict[str, list[Problem]])
@@ -35,6 +39,8 @@ class Tally:
         """One more conversation, and what is wrong with it."""
         self.conversations += 1
         self.turns += len(played.turns)
+        self.asked += sum(each.asked is not None for each in played.turns)
+        self.read_for_value += sum(each.reads_only_what_was_asked for each in played.turns)
         for record in played.tape.asked:
             self.tokens.setdefault(record.kind, []).append(record.tokens)
         wrong = problems(played)
@@ -61,8 +67,15 @@ class Tally:
             "",
             *table(rows),
             "",
+            self._value_line(),
+            "",
             *table(wrong),
         ]
+
+    def _value_line(self) -> str:
+        share = f"{self.read_for_value / max(self.turns, 1):.1%}"
+        turns = f"in {self.read_for_value} of {self.turns} turns ({share})"
+        return f"a model is asked only to read the value asked for {turns}; {self.asked} turns answer such a question"
 
 
 def percentile(values: Iterable[int], percent: int) -> int:

@@ -25,7 +25,7 @@ from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.consent import NEITHER, Consent, asks_to_wait, is_courtesy, is_every, read_consent
 from jazz_select.phrases import QUESTION_MARKS, SENTENCES, UNPARTED, phrases
 from jazz_select.questions import ChoiceQuestion
-from jazz_select.routing.schemas.fields import Schema, alternatives
+from jazz_select.routing.schemas.fields import Alternative, Schema, alternatives
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, cut, in_one_line, in_words, nfkc, word_list
 from jazz_select.words import words as name_words
@@ -43,6 +43,8 @@ _LONGEST_ANSWER: Final = 100
 _LONGEST_PLAIN: Final = 60
 _MOST_PLAIN: Final = 3
 _BETWEEN: Final = re.compile(r"[,;、\n]")
+_PARTED: Final = re.compile(r"[,;](?=\s)|、|\n")
+"""What parts answers; a comma inside a number does not."""
 _MOST_LISTED: Final = 6
 _SHORTEST_IDENTIFIER: Final = 3
 _LIKE_FIGURES: Final = re.compile(
@@ -174,9 +176,15 @@ def readings_of_time(
 
 
 def _kinds(want: Wanted) -> list[Kind | None]:
-    """Return the kinds of values that an input takes."""
-    parts = (each for each in alternatives(want.part, want.root) if each.type != "null")
-    return [kind_of(each.type, each.schema) for each in parts]
+    """Return the kinds of values that an input takes, but for the text of a number (`Decimal`)."""
+    parts = [each for each in alternatives(want.part, want.root) if each.type != "null"]
+    return [kind_of(each.type, each.schema) for each in parts if not _is_text_of_number(each, parts)]
+
+
+def _is_text_of_number(part: Alternative, beside: Sequence[Alternative]) -> bool:
+    """Whether an alternative of a number's schema is its text, as that of `Decimal` is."""
+    is_text = part.type == "string" and _SHAPING.isdisjoint(part.schema)
+    return is_text and any(each.type in {"number", "integer"} for each in beside)
 
 
 def _both_halves(message: str, kind: Kind, context: ReadingContext, name: str) -> list[str]:
@@ -196,6 +204,27 @@ def _with_day(value: object) -> datetime | None:
     if isinstance(value, datetime):
         return value.replace(tzinfo=None)
     return datetime.combine(date.min, value) if isinstance(value, time) else None
+
+
+def answers_in_order(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
+    """Return the values of a message that answers several inputs in their order, with commas: "Sam, 50, tomorrow".
+
+    All but the first have to be numbers, days, times or durations: "Berlin, Germany" may be one text.
+    """
+    parts = [each.strip() for each in _PARTED.split(message.strip())]
+    if not 1 < len(parts) <= len(wanted) or not all(parts):
+        return {}
+    found: dict[str, Any] = {}
+    for place, ((name, want), part) in enumerate(zip(wanted.items(), parts, strict=False)):
+        kinds = _kinds(want)
+        is_typed = None not in kinds and "boolean" not in kinds
+        answer = bare_answer({name: want}, part, context) if is_typed else {}
+        if not answer and place == 0 and not is_typed:
+            answer = plain_answer({name: want}, part, context)
+        if not answer:
+            return {}
+        found |= answer
+    return found
 
 
 def several_answers(
@@ -238,7 +267,14 @@ def _values_read(
     name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool, fitting: bool = True
 ) -> list[object]:
     found: list[object] = []
-    for each in alternatives(want.part, want.root):
+    parts = alternatives(want.part, want.root)
+    numbers = [
+        _expression(name, text, each.type, each.schema, context) for each in parts if each.type in {"number", "integer"}
+    ]
+    is_number = any(each is not None and (each.value is not None or each.understood) for each in numbers)
+    for each in parts:
+        if is_number and _is_text_of_number(each, parts):
+            continue  # the text would hide that "1.234" has two readings
         expression = _expression(name, text, each.type, each.schema, context)
         if expression is None:
             found += _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)

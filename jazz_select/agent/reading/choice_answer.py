@@ -37,6 +37,17 @@ def named_choice(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) 
     return {} if value is None else {name: value}
 
 
+def named_reading(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
+    """Return the reading that an answer names by its place, of those that were asked about: "the second"."""
+    name = next(iter(wanted), "")
+    readings = waiting.choices.get(name, ())
+    if len(readings) < 2 or any(map(str.isdecimal, message)) or QUESTION_MARKS & set(message):  # noqa: PLR2004
+        return {}
+    listed = [UserOption(flow_id=str(place), flow_name="", title=str(each)) for place, each in enumerate(readings)]
+    option = named_in(_without_courtesies(message), listed)
+    return {name: readings[int(option.flow_id)]} if option else {}
+
+
 def _within(options: InputOptions, message: str) -> Any:
     """Return the only value whose label a short message holds whole, and does not deny: "in the lobby"; else None."""
     said = [word.strip(EDGES) for word in normalized(message).split()]

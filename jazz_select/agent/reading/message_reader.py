@@ -7,6 +7,7 @@ from typing import Any
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.reading.bare_answer import (
+    answers_in_order,
     approval_heard,
     bare_answer,
     corrections,
@@ -19,8 +20,8 @@ from jazz_select.agent.reading.bare_answer import (
     unfit_answer,
     yes_not_taken,
 )
-from jazz_select.agent.reading.choice_answer import named_choice
-from jazz_select.agent.reading.grounding import Grounded, is_named
+from jazz_select.agent.reading.choice_answer import named_choice, named_reading
+from jazz_select.agent.reading.grounding import Grounded, Wanted, is_named
 from jazz_select.agent.reading.reading import PickedOption, Reading, Wish
 from jazz_select.agent.reading.reading_context import reading_context
 from jazz_select.agent.reading.selection_reader import SelectionReader, known_values, new_in, without_answered
@@ -148,7 +149,7 @@ class MessageReader:
         return await self._with_values(waiting, answers) if answers else None
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
-        """Read a message that is a value that a waiting flow asked for, or several objects, and nothing else.
+        """Read a message that is a value that a waiting flow asked for, or several, and nothing else.
 
         Where a value fits two inputs that were asked for, a model reads which one is meant. A value with several
         readings is asked about.
@@ -162,20 +163,31 @@ class MessageReader:
         is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
         if self.selections.able.reads and len(fitting) > 1 and not is_offered:
             return None
-        answers = bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
+        answers: Mapping[str, Any] = {} if is_offered else named_reading(waiting, lacking, message)
+        answers = answers or bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
+        answers = answers or answers_in_order(self._open_inputs(state, waiting), message, context)
         if answers:
             return await self._with_values(waiting, answers)
+        return await self._understood(state, waiting)
+
+    async def _understood(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
+        """Read a message that gives no value at once: one to be refused with the reason, or several readings."""
+        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        context = reading_context(state.request)
         if unfit := unfit_answer(lacking, message, context):
             refused = await self._with_values(waiting, unfit)
             if refused.said.wrong:
                 return refused
-        known = known_values(state, waiting)
-        inputs = self.selections.inputs(state, waiting.name)
-        beside = {name: want for name, want in inputs.items() if name not in known}
-        if times := readings_of_time(lacking, message, context, beside=beside):
+        if times := readings_of_time(lacking, message, context, beside=self._open_inputs(state, waiting)):
             return await self._time_meant(waiting, times)
         unclear = understood_answer(lacking, message, context, whole=True)
         return Reading(said=Grounded(unclear=unclear)) if unclear else None
+
+    def _open_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
+        """Return the inputs of a flow that have no value, those that it asks for first."""
+        known = known_values(state, waiting)
+        inputs = {**self.selections.lacking(state, waiting), **self.selections.inputs(state, waiting.name)}
+        return {name: want for name, want in inputs.items() if name not in known}
 
     async def _time_meant(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:
         """Read a time without its part of the day as the one that passes the checks: "half past two" at a desk by day.

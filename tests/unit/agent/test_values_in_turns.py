@@ -349,7 +349,7 @@ REASONS: list[tuple[Any, str, str]] = [
     (Annotated[float, Lt(10)], "10", "it must be less than 10"),
     (Annotated[Decimal, Le(500)], "600", "it must be at most 500"),
     (Annotated[int, MultipleOf(5)], "7", "it must be a multiple of 5"),
-    (Annotated[Decimal, Field(decimal_places=2)], "1.234", "it may have 2 decimals at most"),
+    (Annotated[Decimal, Field(decimal_places=2)], "12.3456", "it may have 2 decimals at most"),
     (Annotated[str, MinLen(4)], "A-1", "it must have at least 4 characters"),
     (Annotated[str, MaxLen(4)], "A-1234", "it may have 4 characters at most"),
     (Annotated[str, Field(pattern="^[A-Z]-[0-9]$")], "A-12", "it must be written in another form"),
@@ -409,6 +409,46 @@ async def test_a_rare_reason_is_said_in_english_conversations_only() -> None:
     german = (await talk(agent, "ich möchte bitte einen Tisch buchen", "12345"))[-1].text
     assert "no more than 3 digits" in english
     assert german == "12345 passt nicht für value. ?"
+
+
+PAYMENTS: list[tuple[str, Sequence[str], Any]] = [
+    ("names that are words of the table", ["Will Plus", "50", "Friday"], ("Will Plus", Decimal(50), date(2026, 5, 15))),
+    ("all in one answer", ["Sam, 50, tomorrow"], ("Sam", Decimal(50), date(2026, 5, 14))),
+    ("two of three in one answer", ["Sam, 1,234.50", "tomorrow"], ("Sam", Decimal("1234.5"), date(2026, 5, 14))),
+    ("a name with a comma", ["Berlin, Germany", "50", "tomorrow"], ("Berlin, Germany", Decimal(50), date(2026, 5, 14))),
+    ("a number that asks", ["Sam", "50k?", "yes", "tomorrow"], ("Sam", Decimal(50_000), date(2026, 5, 14))),
+    ("two readings of an amount", ["Sam", "1.234", "the second", "today"], ("Sam", Decimal(1234), date(2026, 5, 13))),
+    ("two readings by value", ["Sam", "1.234", "1234", "today"], ("Sam", Decimal(1234), date(2026, 5, 13))),
+    ("the second of two days", ["Sam", "5", "next Friday", "the second"], ("Sam", Decimal(5), date(2026, 5, 22))),
+    ("the first of two days", ["Sam", "5", "next Friday", "the first one"], ("Sam", Decimal(5), date(2026, 5, 15))),
+    ("a day of two by its date", ["Sam", "5", "next Friday", "May 22"], ("Sam", Decimal(5), date(2026, 5, 22))),
+    ("a day for an amount", ["Sam", "12/05", "50", "today"], ("Sam", Decimal(50), date(2026, 5, 13))),
+]
+
+
+@pytest.mark.spec("019.1", "019.3", "019.4")
+@pytest.mark.parametrize(("answers", "paid"), [row[1:] for row in PAYMENTS], ids=[row[0] for row in PAYMENTS])
+async def test_a_payment_takes_what_was_meant(answers: Sequence[str], paid: Any) -> None:
+    log: list[Any] = []
+
+    def pay(to: str, amount: Decimal, day: date) -> dict[str, str]:
+        """Pay."""
+        log.append((to, amount, day))
+        return {"got": f"{amount}"}
+
+    agent = agent_for(pay, Input("to", "To whom?"), Input("amount", "How much?"), Input("day", "On which day?"))
+    results = await talk(agent, "I would like to book please", *answers, now=NOW)
+    assert (results[-1].status, log) == ("done", [paid])
+
+
+@pytest.mark.spec("019.2")
+async def test_a_reason_is_said_of_the_last_answer_only() -> None:
+    agent = agent_for(Desk().with_deposit, Input("deposit", "How much?"))
+    results = await talk(agent, "I would like to book please", "A-17", "about 50", now=NOW)
+    assert [each.text for each in results[1:]] == [
+        "A-17 cannot be used for deposit: it must be a number. How much?",
+        "How much? (50)",
+    ]
 
 
 @pytest.mark.spec("019.2")

@@ -18,6 +18,9 @@ _MOST_YEARS: Final = 9
 """The years in which a 29 February is looked for."""
 _LEAST_YEAR, _LARGEST_YEAR = 1_000, 9_999
 _LARGEST_MONTH: Final = 31
+_CENTURY, _CURRENT_CENTURY = 100, 2_000
+_FIRST_SHORT_YEAR: Final = 24
+"""The least number behind a month that may be a year of two digits."""
 _MOST_UNITS: Final = 10_000
 
 
@@ -81,6 +84,8 @@ def _read_weekday_last(read: Callable[[Values], Days], day_first: bool, values: 
 def _with_year(values: Values) -> Days:
     day, month, number = values
     year = _whole(number)
+    if _FIRST_SHORT_YEAR <= year < _CENTURY and is_day(_CURRENT_CENTURY + year, month, day):
+        return (InDoubt(_CURRENT_CENTURY + year, month, day),)  # it may as well count something
     return (date(year, month, day),) if _LEAST_YEAR <= year <= _LARGEST_YEAR and is_day(year, month, day) else ()
 
 
@@ -135,6 +140,10 @@ def _relative(today: date) -> tuple[tuple[Pattern, Callable[[Values], Days]], ..
         (("weekday", "this"), lambda said: _this(today, said[0])),
         (("next", "weekday"), lambda said: _next(today, said[1])),
         (("weekday", "next"), lambda said: _next(today, said[0])),
+        (("after_next", "weekday"), lambda said: _weeks_after(today, said[1], "week")),
+        (("weekday", "after_next"), lambda said: _weeks_after(today, said[0], "week")),
+        (("weekday", "week_later"), lambda said: _weeks_after(today, said[0], "week")),
+        (("day", "week_later"), lambda said: shifted(said[0] + _WEEK)),
         (("last", "weekday"), lambda said: _last(today, said[1])),
         (("weekday", "last"), lambda said: _last(today, said[0])),
         (("week", "weekday"), lambda said: _in_week(today, said[0], said[1])),

@@ -1,6 +1,6 @@
 """Numbers and durations out of tokens: signs, magnitudes, halves, currencies and units."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from itertools import product
@@ -183,8 +183,16 @@ def read_duration(
             parts = [_part(each, beside, alone=bare_units and count == 1) for each in split]
             if all(parts) and _descends(split):
                 totals = [sum(each, Decimal(0)) for each in product(*parts)]
-                return tuple(timedelta(seconds=float(each)) for each in dict.fromkeys(totals))
+                return _durations(dict.fromkeys(totals))
     return ()
+
+
+def _durations(seconds: Iterable[Decimal]) -> tuple[timedelta, ...]:
+    """Return durations of so many seconds; () if one is longer than there is."""
+    try:
+        return tuple(timedelta(seconds=float(each)) for each in seconds)
+    except OverflowError:
+        return ()
 
 
 def _shorthand(number: tuple[Decimal, ...], unit: str, rest: tuple[Decimal, ...]) -> tuple[timedelta, ...]:
@@ -192,7 +200,7 @@ def _shorthand(number: tuple[Decimal, ...], unit: str, rest: tuple[Decimal, ...]
     is_minute = rest[0] == rest[0].to_integral_value() and 0 <= rest[0] < 60  # noqa: PLR2004
     if unit != "hour" or len(number) != 1 or not is_minute:
         return ()
-    return (timedelta(hours=float(number[0]), minutes=float(rest[0])),)
+    return _durations([number[0] * 3_600 + rest[0] * 60])
 
 
 def _part(tokens: Sequence[Token], beside: Collection[str], *, alone: bool) -> tuple[Decimal, ...]:

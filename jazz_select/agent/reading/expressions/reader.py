@@ -15,6 +15,7 @@ from jazz_select.agent.reading.expressions.times import read_times
 from jazz_select.agent.reading.expressions.tokens import MOST_TOKENS, Token, tokens_of
 from jazz_select.consent import is_refusal, read_consent
 from jazz_select.lexicon import LANGUAGES, WORD, Lexicon, fold_words, lexicon_of, plain_noes
+from jazz_select.phrases import QUESTION_MARKS
 from jazz_select.words import words as name_words
 
 Kind = Literal["number", "integer", "date", "time", "datetime", "duration", "boolean"]
@@ -26,11 +27,13 @@ _MOST_SEARCHED: Final = 200
 _LONGEST_VALUE: Final = 8
 """The most tokens of a value in a text."""
 _ISO_DURATION: Final = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
+_ISO_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _MONEY: Final = frozenset(
     (
         *("amount", "price", "prices", "sum", "total", "budget", "cost", "costs", "fee", "fees", "payment", "money"),
         *("salary", "rent", "limit", "value", "paid", "pay", "deposit", "donation", "betrag", "preis", "summe"),
         *("kosten", "importe", "precio", "monto", "coste", "montant", "prix", "somme", "importo", "prezzo", "costo"),
+        *("сумма", "цена", "стоимость", "бюджет", "金額", "料金", "価格", "予算", "合計"),
     )
 )
 """Words in the names of inputs that take an amount of money."""
@@ -44,9 +47,11 @@ _BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "boolean": (),
 }
 _TELLING: Final[dict[str, frozenset[str]]] = {
-    "number": frozenset({"number", "time", "date", "and_half"}),
-    "date": frozenset({"date", "weekday", "month", "day", "ordinal"}),
-    "time": frozenset({"number", "time", "hour_named"}),
+    "number": frozenset({"number", "time", "date", "and_half", "month", "weekday"}),
+    "date": frozenset({"date", "weekday", "month", "day", "ordinal", "week_later", "after_next"}),
+    "time": frozenset(
+        {"number", "time", "hour_named", "part", "half", "quarter", "and_half", "and_quarter", "less_quarter"}
+    ),
     "datetime": frozenset({"number", "time", "hour_named", "date", "weekday", "month", "day", "ordinal"}),
     "duration": frozenset({"number", "minutes"}),
 }
@@ -54,6 +59,13 @@ _TELLING: Final[dict[str, frozenset[str]]] = {
 _DOUBTFUL: Final = frozenset({"meter", "minute", "gram"})
 """Units of one letter that may be another one, or a million."""
 _FREE: Final = frozenset({"", "thing"})
+_WITH_CENTS: Final = frozenset({"EUR", "USD", "CAD", "AUD"})
+"""Currencies of which a hundred cents are one."""
+_CENTS: Final = 100
+_LAST_HOUR: Final = Decimal(24)
+_OF_CALENDAR: Final = frozenset({"day", "week", "month", "year"})
+_TYPES_OF_NUMBERS: Final = frozenset({"number", "integer"})
+_DASHES: Final = frozenset("-–—")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +120,17 @@ def read_expression(text: str, kind: Kind, context: ReadingContext, name: str = 
         return NOTHING
     if kind == "boolean":
         return _flag(text)
-    if kind == "duration" and (exact := _iso_duration(text)) is not None:
+    if (exact := _iso_value(text, kind)) is not None:
         return Expression(value=exact)
+    read = _in_any_language(text, kind, context, name)
+    is_open = not QUESTION_MARKS.isdisjoint(text) or (kind in _TYPES_OF_NUMBERS and text.strip()[0] == "(")
+    if read.value is None or not is_open:
+        return read
+    # "Friday?" asks, and ($50) may be less than nothing.
+    return Expression(understood=(read.value,))
+
+
+def _in_any_language(text: str, kind: Kind, context: ReadingContext, name: str) -> Expression:
     language = context.language if context.language in LANGUAGES else ""
     own = _read_in(text, kind, context, name, language)
     tokens = _tokens(text, language, name)
@@ -186,10 +207,27 @@ def _partly(reading: "_Reading", tokens: Sequence[Token]) -> Expression:
         rest = [*tokens[:start], *tokens[end:]]
         if any(each.senses.get("unit") in _DOUBTFUL and len(each.text) == 1 for each in rest):
             break  # "2m" may be two million
-        if any(telling & each.senses.keys() or _has_digit(each) for each in rest if not _is_other(each, reading.kind)):
+        is_changed = reading.kind != "time" and _is_changed(tokens, start, end, is_day=reading.kind == "date")
+        if is_changed or any(
+            telling & each.senses.keys() or _has_digit(each) for each in rest if not _is_other(each, reading.kind)
+        ):
             return Expression(rest=" ".join(each.text for each in tokens))
         return Expression(understood=_plain(found.readings), rest=" ".join(each.text for each in rest))
     return Expression(rest=" ".join(each.text for each in tokens))
+
+
+def _is_changed(tokens: Sequence[Token], start: int, end: int, *, is_day: bool) -> bool:
+    """Whether words beside a part change what it says: "- 4", "a week from tomorrow", "29 Feb 2026"."""
+    rest = [*tokens[:start], *tokens[end:]]
+    before = tokens[start - 1] if start else None
+    if before is not None and ("minus" in before.senses or before.text in _DASHES):
+        return True
+    if not is_day:
+        return False
+    if any(each.senses.get("unit") in _OF_CALENDAR and len(each.text) > 1 for each in rest):
+        return True
+    after = next((each for each in tokens[end:] if each.text != "+"), None)
+    return any(each is not None and "number" in each.senses for each in (before, after))
 
 
 def _telling_of(kind: Kind) -> frozenset[str]:
@@ -251,12 +289,16 @@ class _Reading:
     def _number(self, tokens: Sequence[Token]) -> _Found:
         amount = read_amount(tokens, ())
         readings = amount.readings
+        unit = amount.unit
+        own = _units_of(self.name, self.lexicon.language)
+        if unit == "cent" and "cent" not in own and (_takes_money(self.name, own) or own & _WITH_CENTS):
+            readings, unit = tuple(each / _CENTS for each in readings), ""
+        elif "cent" in own and unit in _WITH_CENTS:
+            readings, unit = tuple(each * _CENTS for each in readings), ""
         if self.kind == "integer":
             readings = tuple(each for each in readings if each == each.to_integral_value())
         if not readings:
             return _Found(())
-        unit = amount.unit
-        own = _units_of(self.name, self.lexicon.language)
         if len(amount.written) == 1 and amount.written.isalpha() and unit not in own | _FREE and unit in _DOUBTFUL:
             return _Found(())
         is_sure = unit in _FREE or unit in own or (unit.isupper() and _takes_money(self.name, own))
@@ -279,9 +321,23 @@ class _Reading:
             for first, second in ((tokens[:place], tokens[place:]), (tokens[place:], tokens[:place])):
                 days, times = self._days(first), self._times(second)
                 if days.readings and times.readings:
-                    moments = [_moment(day, at, self.context.zone) for day in days.readings for at in times.readings]
+                    shifts = _days_of_midnight(second)
+                    moments = [
+                        _moment(day + timedelta(days=shift), at, self.context.zone)
+                        for day in days.readings
+                        for at in times.readings
+                        for shift in shifts
+                    ]
                     return _Found(tuple(each for each in moments if each is not None), days.is_sure)
         return _Found(())
+
+
+def _days_of_midnight(tokens: Sequence[Token]) -> tuple[int, ...]:
+    """Return how many days after the day that is said a time is: "Friday at midnight" may begin or end that Friday."""
+    if any(each.senses.get("number") == (_LAST_HOUR,) for each in tokens):
+        return (1,)
+    is_midnight = any(each.senses.get("hour_named") == 0 for each in tokens)
+    return (0, 1) if is_midnight else (0,)
 
 
 def _counts(token: Token) -> bool:
@@ -326,7 +382,14 @@ def _units_of(name: str, language: str) -> frozenset[str]:
             unit = each.senses.get((fold_words(word),), {}).get("unit")
             if isinstance(unit, str):
                 found.add(unit)
+    if language == "ja":
+        senses = lexicon_of(language).senses.items()
+        found |= {each["unit"] for key, each in senses if "unit" in each and _is_japanese(key[0]) and key[0] in name}
     return frozenset(found)
+
+
+def _is_japanese(word: str) -> bool:
+    return all("\u3040" <= each <= "\u9fff" for each in word)
 
 
 def _takes_money(name: str, own: Collection[str]) -> bool:
@@ -335,12 +398,27 @@ def _takes_money(name: str, own: Collection[str]) -> bool:
     return not has_own and not _MONEY.isdisjoint(_words_of(name))
 
 
+def _iso_value(text: str, kind: Kind) -> timedelta | datetime | None:
+    """Return a duration, or a moment with its offset, as ISO 8601 writes it."""
+    if kind == "duration":
+        return _iso_duration(text)
+    if kind != "datetime" or not _ISO_MOMENT.fullmatch(text.strip()):
+        return None
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+
+
 def _iso_duration(text: str) -> timedelta | None:
     found = _ISO_DURATION.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
     weeks, days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
-    return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    try:
+        return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        return None
 
 
 def _flag(text: str) -> Expression:

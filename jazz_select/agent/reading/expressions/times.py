@@ -13,6 +13,8 @@ Times = tuple[time, ...]
 _HALF_A_DAY: Final = 12
 _HOURS: Final = 24
 _QUARTER, _HALF = 15, 30
+_LAST_OF_NIGHT: Final = 6
+"""The last hour of the night, which people call by its number in the afternoon, too: "2 Uhr"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ("dotted_time", "clock"),
     ("dotted_time",),
     ("hour_named",),
+    ("hour_named", "and_half"),
+    ("hour_named", "and_quarter"),
+    ("hour_named", "less_quarter"),
     ("number", "clock"),
     ("number", "clock", "number"),
     ("number", "clock", "number", "unit"),
@@ -96,6 +101,7 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ("number", "minus", "number"),
     ("number", "clock", "minus", "number"),
 )
+_SHARES: Final = (("and_half", _HALF), ("and_quarter", _QUARTER), ("less_quarter", -_QUARTER))
 _HOUR_FIRST: Final = frozenset({"es", "it", "fr"})
 
 
@@ -112,8 +118,9 @@ def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) 
             in_figures = next((each.in_figures for each in tokens if {"number", "time"} & each.senses.keys()), False)
             is_plain = {"half_past", "half_to", "past", "to", "and_half", "and_quarter", "less_quarter", "quarter"}
             written = in_figures and not half_days and is_plain.isdisjoint(pattern)
-            leads = any(each.text.startswith("0") for each in tokens if "time" in each.senses)
-            return replace(dial, is_exact=dial.is_exact or written or leads)
+            leads = any(each.text.startswith("0") for each in tokens if {"time", "number"} & each.senses.keys())
+            is_spoken = "clock" in pattern and 0 < dial.hour <= _LAST_OF_NIGHT and not leads
+            return replace(dial, is_exact=dial.is_exact or (written and not is_spoken) or leads)
     return None
 
 
@@ -127,14 +134,15 @@ def _read(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa: C90
         clock: time = values[0]
         return _Dial(clock.hour, clock.minute, clock.second)
     if "hour_named" in signs:
-        return _Dial(values[0], is_exact=True)
+        minute = next((minute for sense, minute in _SHARES if sense in signs), 0)
+        return _Dial(values[0] or (_HOURS if minute < 0 else 0), minute, is_exact=True)
     if "ordinal" in signs:
         return _Dial(values[-1] - 1, _HALF if "half_to" in signs else _QUARTER)
     if "quarter" in signs:
         return _Dial(hours[-1], _QUARTER if "past" in signs else -_QUARTER)
     if "half_past" in signs or "half_to" in signs:
         return _Dial(hours[0], _HALF if "half_past" in signs else -_HALF)
-    for sense, minute in (("and_half", _HALF), ("and_quarter", _QUARTER), ("less_quarter", -_QUARTER)):
+    for sense, minute in _SHARES:
         if sense in signs:
             return _Dial(hours[0], minute)
     if "to" in signs:
@@ -156,7 +164,7 @@ def _small(value: object) -> int | None:
 
 def _times(dial: _Dial, part: str) -> Times:
     total = dial.hour * 60 + dial.minute
-    if not 0 <= dial.hour <= _HOURS or total < 0 or (dial.hour == _HOURS and dial.minute):
+    if not 0 <= dial.hour <= _HOURS or total < 0 or (dial.hour == _HOURS and dial.minute > 0):
         return ()
     hour, minute = divmod(total, 60)
     if part:
@@ -173,7 +181,7 @@ def _hour_in(part: str, hour: int, said: int) -> int | None:  # noqa: PLR0911 - 
     """Return the hour from 0 to 23 that is meant by an hour in a part of the day, or None if there is none."""
     is_half = hour <= _HALF_A_DAY
     if part in {"am", "pm"}:
-        if not 0 < said <= _HALF_A_DAY:
+        if said > _HALF_A_DAY or (said == 0 and part == "pm"):
             return None
         return hour % _HALF_A_DAY + (_HALF_A_DAY if part == "pm" else 0)
     if part == "morning":

@@ -74,6 +74,7 @@ def tokens_of(text: str, lexicon: Lexicon, names: Collection[str] = (), *, most:
         names: Words of the input's name, which say nothing beside its value.
         most: The most tokens to return.
     """
+    text = _UNSEEN.sub("", text)
     folded = fold_words(_with_plain_fractions(text))
     if any(unicodedata.category(each) == "No" for each in text if each not in _FRACTIONS):
         return [Token(folded)]  # "5²" would be folded into 52
@@ -83,12 +84,20 @@ def tokens_of(text: str, lexicon: Lexicon, names: Collection[str] = (), *, most:
     return [_beside_name(each, names) for each in merged]
 
 
+_UNSEEN: Final = re.compile(
+    "[\\u00ad\\u061c\\u200b\\u200e\\u200f\\u2060\\ufe0e\\ufe0f\\ufeff]|(?<=[0-9])\\u20e3|(?<=[0-9]\\ufe0f)\\u20e3"
+)
+"""What nobody sees and changes nothing, and the frame of a key around a digit; not what turns the order of letters."""
 _FRACTIONS: Final = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75")}
 _FRACTION: Final = re.compile(r"(\d*) ?([½¼¾])")
 
 
+_NO_CENTS: Final = re.compile(r"(\d)[.,][-–—](?![\d-])")
+
+
 def _with_plain_fractions(text: str) -> str:
-    """Return a text with "2½" as 2.5, which Unicode folding would turn into 21⁄2."""
+    """Return a text with "2½" as 2.5, which Unicode folding would turn into 21⁄2, and "50,-" as 50."""
+    text = _NO_CENTS.sub(r"\1", text)
     return _FRACTION.sub(lambda found: str(int(found[1] or 0) + _FRACTIONS[found[2]]), text)
 
 
@@ -149,7 +158,8 @@ def _end_of_chunk(text: str, place: int) -> int:
 def _sign(text: str, sign: re.Match[str], lexicon: Lexicon) -> Token:
     before, after = text[: sign.start()], text[sign.end() :]
     own = sign.group()
-    if own == "-" and (not before or before[-1].isspace() or before[-1] in "$€£") and after[:1].isdecimal():
+    begins = not before or before[-1].isspace() or before[-1] in "$€£"
+    if own == "-" and begins and after.lstrip("$€£")[:1].isdecimal():
         return Token(own, {"minus": True})
     return Token(own, lexicon.senses.get((own,), {}))
 
