@@ -6,9 +6,10 @@ very same call.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, Final, cast
 
 import orjson
@@ -49,12 +50,15 @@ class Asking:
     Attributes:
         policy: Which calls need a yes where there is no hook.
         hook: The caller's own, asked for every call.
-        used: The last calls that an answer was used for: each counts once, however often it is sent.
+        are_claimed: Whether calls that may destroy something are claimed before they are made. Then an answer that is
+            sent again hears what became of the call.
+        used: The last questions that were answered, and whether with a yes: each answer counts once.
     """
 
     policy: ApprovalPolicy = "destructive"
     hook: Approve | None = None
-    used: deque[object] = field(default_factory=lambda: deque(maxlen=_MOST_ANSWERED))
+    are_claimed: bool = False
+    used: OrderedDict[str, bool] = field(default_factory=OrderedDict[str, bool])
 
     def approver(
         self, context: Context, params: types.CallToolRequestParams, server: str
@@ -79,7 +83,7 @@ class Asking:
     def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
         """Return the answer to the question of this state; a missing or mismatched answer is no approval."""
         try:
-            call_id, asked_for = cast("list[object]", orjson.loads(state))
+            _, asked_for, _ = cast("list[object]", orjson.loads(state))
         except (orjson.JSONDecodeError, TypeError, ValueError):
             return Deny("what the client sent back of the question cannot be read; call again without requestState")
         if asked_for != call.identity:
@@ -87,10 +91,16 @@ class Asking:
         said = (responses or {}).get(ANSWER)
         if not isinstance(said, types.ElicitResult):
             return Ask("the question was not answered")
-        if call_id in self.used:
+        earlier = self.used.get(state)
+        if earlier and self.are_claimed and call.destructive:
+            return Allow()
+        if earlier is not None:
             return Deny("this answer was used already; call again without requestState")
-        self.used.append(call_id)
-        return _answer(said)
+        answer = _answer(said)
+        self.used[state] = isinstance(answer, Allow)
+        if len(self.used) > _MOST_ANSWERED:
+            self.used.popitem(last=False)
+        return answer
 
 
 def can_ask(context: Context) -> bool:
@@ -114,7 +124,8 @@ def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequi
     """The answer that has the client ask, and call again with what it was told."""
     text = elicitation_question(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
-    kept = orjson.dumps([call.id, call.identity]).decode()
+    # A call that the application names is asked about anew each time, and so each question is one of its own.
+    kept = orjson.dumps([call.id, call.identity, token_hex(8)]).decode()
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -67,13 +67,20 @@ class GuardLimits:
 
 
 class _Names(GivenNames):
-    """Names as the servers give them; one that several servers give is prefixed by each server's own."""
+    """Names as the servers give them; one that several servers give is prefixed by each server's own.
 
-    def __init__(self) -> None:
+    No server's tool has a name that begins as another server's prefixed ones do.
+    """
+
+    def __init__(self, servers: Iterable[str]) -> None:
         super().__init__()
         self.shared: set[str] = set()
+        self._prefixes = {name: f"{name}.".casefold() for name in servers}
 
     def _free(self, spec: ServerSpec, tool: str) -> str:
+        others = (prefix for name, prefix in self._prefixes.items() if name != spec.name)
+        if any(tool.casefold().startswith(prefix) for prefix in others):
+            spec = spec.model_copy(update={"prefix": f"{spec.name}."})
         if tool.casefold() in self.shared or tool.casefold() in self._holders:
             spec = spec.model_copy(update={"prefix": f"{spec.name}."})
         return super()._free(spec, tool)
@@ -109,11 +116,11 @@ class Guard:
             client_of: Whose request it is, by its HTTP request; all requests at a pipe are one client's.
         """
         self.gateway = gateway
-        self._asking = Asking(policy=approval)
+        self._asking = Asking(policy=approval, are_claimed=True)
         self._claims = RecentClaims() if claims is None else claims
         self._limits, self._log = limits or GuardLimits(), log or GuardLog()
         self._client_of = client_of
-        self._names = _Names()
+        self._names = _Names(each.spec.name for each in gateway.upstreams)
         self._tools: Mapping[str, Tool] = {}
         self._known = -1
         self._changes: defaultdict[str, deque[float]] = defaultdict(deque)
@@ -379,7 +386,7 @@ def _asked_id(params: types.CallToolRequestParams) -> str:
     if params.request_state is None:
         return ""
     try:
-        call_id, _ = orjson.loads(params.request_state)
+        call_id, *_ = orjson.loads(params.request_state)
     except (orjson.JSONDecodeError, TypeError, ValueError):
         return ""
     return call_id if isinstance(call_id, str) else ""

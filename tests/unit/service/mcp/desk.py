@@ -131,6 +131,10 @@ class Person:
 
     def __init__(self, action: str = "accept", content: Mapping[str, Any] | None = None) -> None:
         self.questions: list[str] = []
+        self.answer(action, content)
+
+    def answer(self, action: str, content: Mapping[str, Any] | None = None) -> None:
+        """Give this answer from now on."""
         self._said = ElicitResult.model_validate({"action": action, "content": content})
 
     async def __call__(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> ElicitResult:
