@@ -6,6 +6,7 @@ loopback of `benchmarks.edge_server`. All data is in a temporary folder, and gon
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -123,7 +124,9 @@ def main(*, replicas: int = 3, port: int = 8420) -> None:
     if reason := why_not():
         typer.echo(f"No cluster can be started: {reason}", err=True)
         raise typer.Exit(1)
-    with TemporaryDirectory() as name:
+    # Whoever ends this process by its id leaves no server behind, as whoever presses Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt), TemporaryDirectory() as name:
         folder = Path(name)
         with Cluster(folder, qdrant=index_server(folder)) as cluster:
             typer.echo(f"Starting {replicas} replicas; their files are in {folder}.")
@@ -134,8 +137,7 @@ def main(*, replicas: int = 3, port: int = 8420) -> None:
             typer.echo(f"  flows   {folder / 'flows'}: a change is live in all replicas")
             sys.stdout.flush()
             ports = [int(each.root.rpartition(":")[2]) for each in started]
-            with suppress(KeyboardInterrupt):
-                asyncio.run(balance(ports, port))
+            asyncio.run(balance(ports, port))
 
 
 if __name__ == "__main__":

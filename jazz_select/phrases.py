@@ -195,6 +195,8 @@ def has_any(text: str, listed: Iterable[str]) -> bool:
     return any(f" {each} " in said or (UNPARTED.search(each) is not None and each in text) for each in listed)
 
 
+# The readers of values say what a text says as a whole. A yes is none for each figure that its question does not show,
+# wherever it stands and whatever is around it; so figures are looked for one by one, by the patterns below.
 _HOURS: Final = frozenset({"pm", "uhr"})
 """Marks of a time of the day that mean nothing else."""
 _CLOCK: Final = re.compile(

@@ -48,6 +48,8 @@ _BARE_PAIR = 0.3
 """Worth of a pair of words beside that of a word in a flow without examples, where no request repeats it by habit."""
 _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """Number of cached words, and their maximum length: in scripts without spaces, a whole request is one word."""
+_CACHED_PARTS, _LONGEST_PART = 1 << 12, 300
+"""Number of cached parts of flows, and their maximum length: a fit counts each of them several times."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
@@ -289,13 +291,18 @@ class Lexical:
         lengths, terms = f"{_AVERAGE:g} or {_BARE_AVERAGE:g}", f"words and pairs, bare ones at {_BARE_PAIR:g}"
         self.identity = f"bm25(k={_K:g}, b={_B:g}, avg_len={lengths}, {terms}, multilingual, {self.language})"
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
+        self._part = lru_cache(_CACHED_PARTS)(self._count_part)
 
     def count_terms(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
         """Return the term frequencies in parts of a flow; without `stop_words`, of content words without pairs."""
         counts = Counter[int]()
         for part in parts:
-            counts.update(self._terms(part, stop_words=stop_words))
+            count = self._part if len(part) <= _LONGEST_PART else self._count_part
+            counts.update(count(part, stop_words))
         return counts
+
+    def _count_part(self, part: str, stop_words: bool) -> Counter[int]:  # noqa: FBT001 - cached by both
+        return Counter(self._terms(part, stop_words=stop_words))
 
     def counted_in(self, card: FlowCard) -> Counter[int]:
         """Return the term frequencies of a flow."""

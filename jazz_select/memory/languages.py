@@ -22,10 +22,12 @@ _REMEMBERED: Final = 1 << 14
 
 def little_words(text: str, words: Iterable[str]) -> Counter[str]:
     """Count the stop words of a text by language; for another script than Latin, count its letters."""
-    letters = Counter(character_name(char, "?").split()[0] for char in text[:_READ] if char.isalpha())
-    script = letters.most_common(1)[0][0] if letters else "LATIN"
-    if script != "LATIN":
-        return Counter({script.lower(): letters[script]})
+    begins = text[:_READ]
+    if not begins.isascii():
+        letters = Counter(character_name(char, "?").split()[0] for char in begins if char.isalpha())
+        script = letters.most_common(1)[0][0] if letters else "LATIN"
+        if script != "LATIN":
+            return Counter({script.lower(): letters[script]})
     return Counter(language for word in set(words) for language in languages_with(word))
 
 

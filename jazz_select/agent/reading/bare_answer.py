@@ -46,6 +46,8 @@ _BETWEEN: Final = re.compile(r"[,;、\n]")
 _PARTED: Final = re.compile(r"[,;](?=\s)|、|\n")
 """What parts answers; a comma inside a number does not."""
 _MOST_LISTED: Final = 6
+_MOST_COMPARED: Final = 200
+"""The most choices whose values are compared with that of an answer."""
 _SHORTEST_IDENTIFIER: Final = 3
 _LIKE_FIGURES: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|\d+[dsx]|[a-z]{3,}\d{1,2}", re.IGNORECASE
@@ -68,6 +70,8 @@ _SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
 """A number with blanks or punctuation, such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
 _DAY_OR_TIME: Final = ("date", "time", "datetime", "duration")
+_OF_24_HOURS: Final = ReadingContext(language="de")
+"""A context in which 9:00 has one reading."""
 _HALF_A_DAY: Final = timedelta(hours=12)
 _ISO_DAY: Final = 10
 """The characters of a day in ISO 8601."""
@@ -277,7 +281,8 @@ def _values_read(
             continue  # the text would hide that "1.234" has two readings
         expression = _expression(name, text, each.type, each.schema, context)
         if expression is None:
-            found += _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
+            own = _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
+            found += own or _members_by_value(name, text, each.schema, context)
         elif expression.value is not None and (alone or each.type != "boolean" or _is_spelt_flag(text)):
             found.append(json_form(expression.value))
     return [value for value in found if not fitting or fits(name, value, want)]
@@ -483,6 +488,29 @@ def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[obje
     if isinstance(allowed, list):
         return [each for each in cast("list[object]", allowed) if in_words(normalized(str(each))) == in_words(said)]
     return _texts(text, schema.get("format"), alone=alone) if kind in {"string", ""} else []
+
+
+def _members_by_value(name: str, text: str, schema: Schema, context: ReadingContext) -> list[object]:
+    """Return the only one of the choices that says the same time, day or number as an answer: "14:00" for "2 pm"."""
+    members = schema.get("enum")
+    if not isinstance(members, list):
+        return []
+    listed = cast("list[object]", members)[:_MOST_COMPARED]
+    for kind in ("time", "date", "number"):
+        read = read_expression(text, kind, context, name)
+        meant = read.understood if read.value is None else (read.value,)
+        if not meant or read.rest or read.in_doubt:
+            continue
+        same_value = [each for each in listed if _value_of_member(str(each), kind, context) in meant]
+        if len({*map(str, same_value)}) == 1:
+            return same_value[:1]
+    return []
+
+
+def _value_of_member(member: str, kind: Kind, context: ReadingContext) -> object:
+    """Return what a choice says; "9:00" is in the morning, since lists are written by a clock of 24 hours."""
+    own = read_expression(member, kind, context).value
+    return own if own is not None or kind != "time" else read_expression(member, kind, _OF_24_HOURS).value
 
 
 def _texts(text: str, form: object, *, alone: bool) -> list[object]:

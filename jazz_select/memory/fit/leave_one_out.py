@@ -223,16 +223,18 @@ class Postings:
     def __init__(self, vectors: Sequence[SparseVector], counts: TermCounts) -> None:
         """Index these documents of a catalogue with these counts."""
         self._size = len(vectors)
-        found: dict[int, tuple[list[int], list[float]]] = {}
-        for number, vector in enumerate(vectors):
-            for token, weight in zip(vector.indices, vector.values, strict=True):
-                numbers, weights = found.setdefault(token, ([], []))
-                numbers.append(number)
-                weights.append(weight)
-        self._rarity = {token: counts.rarity(token) for token in found}
+        tokens = np.array([token for vector in vectors for token in vector.indices], dtype=np.int64)
+        weights = np.array([weight for vector in vectors for weight in vector.values], dtype=np.float32)
+        numbers = np.repeat(np.arange(self._size), [len(vector.indices) for vector in vectors])
+        # One sort and a view per token: an array made for each of them took half the time of all.
+        order = np.argsort(tokens, kind="stable")
+        known, starts, lengths = np.unique(tokens[order], return_index=True, return_counts=True)
+        rarities = [counts.rarity(token) for token in known.tolist()]
+        numbers, weights = numbers[order], weights[order] * np.repeat(np.array(rarities, dtype=np.float32), lengths)
+        self._rarity = dict(zip(known.tolist(), rarities, strict=True))
         self._lists: dict[int, tuple[Any, Any]] = {
-            token: (np.array(numbers), np.array(weights, dtype=np.float32) * self._rarity[token])
-            for token, (numbers, weights) in found.items()
+            token: (numbers[start : start + length], weights[start : start + length])
+            for token, start, length in zip(known.tolist(), starts.tolist(), lengths.tolist(), strict=True)
         }
 
     def scores(self, query: SparseVector | None) -> Vectors:

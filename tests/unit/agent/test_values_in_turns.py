@@ -441,6 +441,29 @@ async def test_a_payment_takes_what_was_meant(answers: Sequence[str], paid: Any)
     assert (results[-1].status, log) == ("done", [paid])
 
 
+@pytest.mark.spec("019.1", "019.6")
+@pytest.mark.parametrize(
+    ("choices", "answer", "value"),
+    [
+        (("9:00", "11:00", "14:00"), "2pm", "14:00"),
+        (("9:00", "11:00", "14:00"), "at two", "14:00"),
+        (("9:00", "11:00", "14:00"), "eleven o'clock", "11:00"),
+        (("2026-05-15", "2026-05-16"), "on Friday", "2026-05-15"),
+        (("Friday 15 May", "Saturday 16 May"), "the 16th", "Saturday 16 May"),
+        (("1", "2", "4"), "two", "2"),
+        (("02:00", "14:00"), "two", None),
+        (("9:00", "14:00"), "not 2pm", None),
+        (("9:00", "14:00"), "3pm", None),
+        (("10", "20"), "10 kg", None),
+    ],
+)
+async def test_a_choice_is_named_by_its_value(choices: Any, answer: str, value: Any) -> None:
+    desk = Desk()
+    agent = agent_for(desk.for_name, Input("name", "When?", choices=choices))
+    await talk(agent, "I would like to book please", answer, now=NOW)
+    assert desk.log == ([] if value is None else [value])
+
+
 @pytest.mark.spec("019.2")
 async def test_a_reason_is_said_of_the_last_answer_only() -> None:
     agent = agent_for(Desk().with_deposit, Input("deposit", "How much?"))
