@@ -497,6 +497,11 @@ async def test_a_document_that_was_fetched_names_its_own_host(api: Api, servers:
     [
         pytest.param(document(), "names a server on another host, http://localhost:1/v1", id="another host"),
         pytest.param(
+            document(servers=[{"url": "http://127.0.0.1:1/v1"}]),
+            "names a server on another one, http://127.0.0.1:1/v1",
+            id="another port",
+        ),
+        pytest.param(
             lambda: RedirectResponse("http://localhost:1/x?k=1"),
             "it redirects to http://localhost:1/x, another host",
             id="a redirect",

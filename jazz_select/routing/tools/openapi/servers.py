@@ -23,6 +23,11 @@ class Origin(NamedTuple):
     host: str
     port: int
 
+    @property
+    def has_usual_port(self) -> bool:
+        """Whether its port is that of its scheme."""
+        return self.port == _PORTS.get(self.scheme)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServers:
@@ -97,6 +102,9 @@ def _check_own(document: ApiDocument, base: str) -> None:
         own, target = _origin(document.url), _origin(base)
         if own.host != target.host:
             raise ValueError(f"it was fetched from {own.host} and names a server on another host, {where}")
+        # On one machine another port is another program, and may be somebody else's.
+        if own.port != target.port and not (own.has_usual_port and target.has_usual_port):
+            raise ValueError(f"it was fetched from port {own.port} and names a server on another one, {where}")
         if own.scheme == "https" and target.scheme == "http":
             raise ValueError(f"it was fetched over https and names a server without it, {where}")
     elif _origin(base).scheme == "http" and _origin(base).host not in _LOOPBACK:
