@@ -34,8 +34,24 @@ def folded_request(text: str) -> str:
     return " ".join(_without_courtesies(_words(folded.replace("'", "").replace("’", ""))))
 
 
+class _Blanks(dict[int, int]):
+    """A table for `str.translate`: a blank for each character that belongs to no word."""
+
+    def __missing__(self, code: int) -> int:
+        letter = chr(code)
+        found = code if is_of_word(letter) or letter in _SIGNS else ord(" ")
+        if code < _FIRST_UNKEPT:
+            self[code] = found
+        return found
+
+
+_FIRST_UNKEPT: Final = 0x3000
+"""The first character that the table does not keep: alphabets come before it."""
+_BLANKS: Final = _Blanks()
+
+
 def _words(text: str) -> list[str]:
-    return "".join(each if is_of_word(each) or each in _SIGNS else " " for each in text).split()
+    return text.translate(_BLANKS).split()
 
 
 def _without_courtesies(words: list[str]) -> list[str]:
