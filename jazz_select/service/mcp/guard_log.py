@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -21,6 +22,8 @@ _SHORTEST_HIDDEN: Final = 4
 """Characters below which hiding a value everywhere would make texts unreadable, and hide nothing."""
 _PART: Final = 16
 """Characters at the beginning or the end of a value by which a part of it is found."""
+_MOST_VALUES: Final = 1_000
+"""Values that are looked for in a text."""
 _HIDDEN: Final = "[argument]"
 _log = logging.getLogger(__name__)
 
@@ -101,7 +104,10 @@ class GuardLog:
 
 def _without_values_of(text: str, arguments: Mapping[str, Any]) -> str:
     """Return a text in which no value of the arguments stands, as it is or as JSON or Python write it."""
-    values = {str(each) for each in _leaves(arguments) if not isinstance(each, bool)}
+    leaves = list(islice(_leaves(arguments), _MOST_VALUES + 1))
+    if len(leaves) > _MOST_VALUES:
+        return _HIDDEN  # looking for all of them would hold the loop
+    values = {str(each) for each in leaves if not isinstance(each, bool)}
     spellings = {spelling for each in values for spelling in (each, repr(each)[1:-1], json_line(each)[1:-1])}
     for spelling in sorted(spellings, key=len, reverse=True):
         if len(spelling) >= _SHORTEST_HIDDEN:

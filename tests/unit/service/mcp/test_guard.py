@@ -366,6 +366,7 @@ QUOTED = [
     pytest.param(
         {"path": f"/no/{'hunter-2' * 200}", "text": "x"}, '"error":"[argument]"', id="what is longer than a line"
     ),
+    pytest.param({"path": ["x"] * 2_000 + ["hunter-2"], "text": "x"}, '"error":"[argument]"', id="many values"),
 ]
 
 
