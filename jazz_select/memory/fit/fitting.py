@@ -124,7 +124,7 @@ def fit(
     scales = _weighted(_widths(legs), legs, asked)
     flows = len({each.flow for each in asked})
     caveat = (
-        f"{count_of(len(asked), 'example')} of {counted(flows, 'flow')} are too few to calibrate "
+        f"{count_of(len(asked), 'example')} of {count_of(flows, 'flow')} are too few to calibrate "
         f"({MIN_ASKED} of {MIN_FLOWS} are needed)"
     )
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
