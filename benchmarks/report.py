@@ -224,6 +224,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "cluster": ("cluster", report_cluster.cluster_table),
     "tenants": ("cluster", report_cluster.tenants_table),
     "cluster-provenance": ("cluster", provenance),
+    "beside": ("beside", report_cluster.beside_table),
+    "beside-provenance": ("beside", provenance),
     "learning": ("learning", report_learning.learning_table),
     "learning-provenance": ("learning", provenance),
     "learning-topics": ("learning_topics", report_learning.topics_table),

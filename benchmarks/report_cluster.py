@@ -1,4 +1,4 @@
-"""The tables of what replicas bring, and of what tenants and flows cost."""
+"""The tables of what replicas bring, of what tenants and flows cost, and of a service beside an earlier one."""
 
 from collections.abc import Sequence
 
@@ -62,3 +62,21 @@ def tenants_table(found: Sequence[rows.Row]) -> str:
         "disk MB",
     )
     return markdown(header, body, words=[0])
+
+
+def beside_table(found: Sequence[rows.Row]) -> str:
+    """Render a service of one process beside that of an earlier commit."""
+    body = [
+        (
+            row["question"],
+            f"`{row['before']}`",
+            f"{row['answers']:,}",
+            f"{row['before_ms']['p50']:.2f} / {row['before_ms']['p99']:.2f}",
+            f"{row['now_ms']['p50']:.2f} / {row['now_ms']['p99']:.2f}",
+            f"{row['ratio']:.3f}",
+            f"{row['least_ratio']:.2f} – {row['most_ratio']:.2f}",
+        )
+        for row in found
+    ]
+    header = ("asked", "beside", "answers", "then p50 / p99 ms", "now p50 / p99 ms", "now ÷ then", "of the rounds")
+    return markdown(header, body, words=[0, 1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from jazz_select.arguments import takes
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, chain_of, check_connected
-from jazz_select.text import counted, describe_error
+from jazz_select.text import count_of, describe_error
 from jazz_select.threads import in_thread
 from jazz_select.values import flow_id
 
@@ -130,7 +130,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     notes = check_tools(flows.values(), tools)
     if left_out := len(cases) - len(answered):
         were = "were" if left_out > 1 else "was"
-        dropped = f"{counted(left_out, 'case')} that no flow answers {were} left out"
+        dropped = f"{count_of(left_out, 'case')} that no flow answers {were} left out"
         learns = "a sync learns from requests whose flow is known, FlowSelector.calibrate from both"
         notes = (*notes, f"{dropped}: {learns}")
     if learned is not None:
@@ -146,11 +146,13 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         cases=labelled,
         allow_delete=may_delete,
     )
-    report = await (sync() if evidence is None else _taught(sync, memory, agent_id, evidence, (flows, tools)))
+    report = await (
+        sync() if evidence is None else _sync_with_evidence(sync, memory, agent_id, evidence, (flows, tools))
+    )
     return replace(report, notes=(*report.notes, *notes))
 
 
-async def _taught(
+async def _sync_with_evidence(
     sync: "Callable[..., Awaitable[SyncReport]]",
     memory: "ProceduralMemory",
     agent_id: str,
@@ -168,7 +170,7 @@ async def _taught(
         report = await sync(evidence=seen)
         after = await memory.thresholds(agent_id)
         if not report.dry_run and after is not None and after != before:
-            log.keep_move(agent_id, _fitted(after))
+            log.keep_move(agent_id, _fitted_threshold(after))
     finally:
         if log is not evidence:
             await in_thread(log.close)
@@ -179,7 +181,7 @@ _TOLD_BUDGET = 0.01
 """The error budget whose threshold is told when a sync fits all of them: that of the recommended policy."""
 
 
-def _fitted(thresholds: "Thresholds") -> "Move":
+def _fitted_threshold(thresholds: "Thresholds") -> "Move":
     from jazz_select.stages import Move
 
     threshold = thresholds.threshold(_TOLD_BUDGET)
@@ -191,7 +193,7 @@ def _fitted(thresholds: "Thresholds") -> "Move":
         promise=_TOLD_BUDGET,
         measured=thresholds.expected_error(threshold) if share else None,
         requests=thresholds.requests,
-        why=f"a sync learned from {counted(thresholds.requests, 'request')}: {share:.0%} are sure enough",
+        why=f"a sync learned from {count_of(thresholds.requests, 'request')}: {share:.0%} are sure enough",
     )
 
 

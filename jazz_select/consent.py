@@ -338,7 +338,7 @@ class _Clause:
     labels: tuple[_Label, ...]
 
     @property
-    def told(self) -> list[_Label]:
+    def phrases_of_change(self) -> list[_Label]:
         """Its phrases that may change something."""
         return [each for each in self.labels if each.kind not in _NEUTRAL]
 
@@ -370,14 +370,14 @@ class _Sentence:
         return [label for each in self.clauses for label in each.labels]
 
     @property
-    def told(self) -> list[_Label]:
+    def phrases_of_change(self) -> list[_Label]:
         """The phrases of all clauses that may change something."""
-        return [label for each in self.clauses for label in each.told]
+        return [label for each in self.clauses for label in each.phrases_of_change]
 
     @property
     def is_weak(self) -> bool:
         """Whether it agrees only by a word that may as well mean "I see"."""
-        return len(self.told) == 1 and self.told[0].is_any("weak")
+        return len(self.phrases_of_change) == 1 and self.phrases_of_change[0].is_any("weak")
 
 
 class _ReadMessage:
@@ -483,7 +483,7 @@ class _ReadMessage:
         for place, clause in enumerate(clauses):
             if not asks or not place or not (clause.begins("adds") or clause.begins("inquires")):
                 continue
-            told = clauses[0].told
+            told = clauses[0].phrases_of_change
             if told and told[0].kind in {"yes", "beside", "no"}:
                 start = text.rindex(clause.text)
                 yield self._sentence(text[:start], clauses[:place], asks=False)
@@ -507,7 +507,7 @@ class _ReadMessage:
     def _kind_of(self, clauses: Sequence[_Clause]) -> str:
         """Return "yes", "no", "beside" or "aside" if clauses are only one by the table, else ""."""
         labels = [label for each in clauses for label in each.labels]
-        said = [label for each in clauses for label in each.told]
+        said = [label for each in clauses for label in each.phrases_of_change]
         if len(clauses) == 1 and _is_greeting(clauses[0]) and _HARMFUL.isdisjoint(each.kind for each in said):
             return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
         if not said:
@@ -536,7 +536,7 @@ class _ReadMessage:
         if first.kind != "yes" or "no" in kinds:
             return False
         is_weak = said[0].is_any("weak")
-        return not any(_is_doubtful(each.told, is_weak=is_weak) for each in clauses)
+        return not any(_is_doubtful(each.phrases_of_change, is_weak=is_weak) for each in clauses)
 
     # --- the ends of a letter ---
 
@@ -638,7 +638,7 @@ def _is_day(label: _Label) -> bool:
 
 def _values(clause: _Clause) -> str:
     """Return the text of a clause without the phrases that change nothing, for the numbers and dates in it."""
-    return " ".join(each.written for each in clause.told)
+    return " ".join(each.written for each in clause.phrases_of_change)
 
 
 def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
@@ -693,7 +693,7 @@ def _texts(sentences: Iterable[_Sentence]) -> str:
 def _why_not_begun(read: _ReadMessage) -> str:
     """Return what makes a sentence that begins with a yes none, or ""."""
     for sentence in read.sentences:
-        if not sentence.asks and [each.kind for each in sentence.told][:1] == ["yes"]:
+        if not sentence.asks and [each.kind for each in sentence.phrases_of_change][:1] == ["yes"]:
             return _why_not(read, [sentence])
     return ""
 
@@ -792,7 +792,7 @@ def _inquires(sentence: _Sentence) -> bool:
 
 def _why_not_besides(clause: _Clause) -> str:
     """Return what in a further wish makes a yes none, or "". What is wished besides may name anything."""
-    said = clause.told
+    said = clause.phrases_of_change
     is_wish = any(each.is_unknown for each in said)
     is_about = any(each.kind in {"own", "points"} for each in said)
     for label in clause.labels:
@@ -810,8 +810,8 @@ def _why_not_besides(clause: _Clause) -> str:
 def _why_not_in(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
     """Return what in a clause makes a yes none, or ""; `is_own` if it is of the sentence that agrees."""
     for label in clause.labels:
-        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, clause.told)
-        if label.kind == "unneeded" and _is_needed(read, clause.told):
+        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, clause.phrases_of_change)
+        if label.kind == "unneeded" and _is_needed(read, clause.phrases_of_change):
             why = "it denies something"
         if why:
             return f"{why}, {label.written!r}"
@@ -819,12 +819,14 @@ def _why_not_in(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: 
         return ""  # it is of something else, whatever it names
     if not is_own and clause.begins("towards"):
         return f"it adds to what was asked, {clause.text!r}"
-    is_statement = _is_statement(read, clause.told) or not (is_own or _is_of_the_call(clause.told))
+    is_statement = _is_statement(read, clause.phrases_of_change) or not (
+        is_own or _is_of_the_call(clause.phrases_of_change)
+    )
     why = "" if _is_greeting(clause) else _other_scope(clause, is_statement=is_statement)
     why = why or _other_value(read, clause, is_close=is_own or not is_statement)
     if why or _is_greeting(clause):
         return why
-    other = _other_thing(read, clause.told, is_statement=is_statement, is_first=is_first)
+    other = _other_thing(read, clause.phrases_of_change, is_statement=is_statement, is_first=is_first)
     return f"it names something else, {other!r}" if other else ""
 
 
@@ -835,7 +837,7 @@ def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
     """
     if any(each.complains for each in clause.labels):
         return ""
-    points = any(each.kind == "points" for each in clause.told)
+    points = any(each.kind == "points" for each in clause.phrases_of_change)
     for place, label in enumerate(clause.labels):
         is_head = all(each.kind in _NAMING | _AGREEING | _NEUTRAL for each in clause.labels[:place])
         if label.kind == "times" and (points or is_head or not is_statement):
@@ -848,7 +850,7 @@ def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
 def _other_value(read: _ReadMessage, clause: _Clause, *, is_close: bool) -> str:
     """Return which value of a clause the call does not show, or ""; numbers in words only count close to the yes."""
     complains = any(each.complains for each in clause.labels)
-    points = any(each.kind == "points" for each in clause.told)
+    points = any(each.kind == "points" for each in clause.phrases_of_change)
     other = read.shown.other(_values(clause), spelt=(is_close or points) and not complains)
     if not other or (complains and other.isdecimal() and len(other) <= _MOST_COUNTED):
         return ""  # "I have been waiting for 3 weeks"

@@ -259,7 +259,7 @@ def signed(text: str, secret: Secret | None, kind: str) -> str:
     from pydantic_core import to_json
 
     first, *_ = _keys(secret)
-    fields = _read(text)
+    fields = _parse_object(text)
     return to_json({**fields, _SIGNATURE: _mac(fields, first, kind)}).decode()
 
 
@@ -284,7 +284,7 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
     from pydantic_core import to_json
 
     keys = _keys(secret) if secret is not None else []
-    fields = _read(text)
+    fields = _parse_object(text)
     found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
     # Compare all, in constant time each: the timing must reveal neither which secret matched nor how near one came.
     right = [compare_digest(found, _mac(fields, key, kind).encode()) for key in keys]
@@ -294,7 +294,7 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
     return to_json(fields)
 
 
-def _read(text: str | bytes) -> dict[str, Any]:
+def _parse_object(text: str | bytes) -> dict[str, Any]:
     """Parse a JSON object, keeping numbers of any size."""
     from pydantic_core import from_json
 

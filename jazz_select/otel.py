@@ -113,7 +113,7 @@ class OpenTelemetryHook:
         from opentelemetry import context, trace
 
         operation = OPERATIONS.get(span.kind)
-        attributes = {"gen_ai.operation.name": operation, **_named(span)} if operation else {}
+        attributes = {"gen_ai.operation.name": operation, **_model_attributes(span)} if operation else {}
         what = attributes.get("gen_ai.request.model", span.name)
         name = f"{operation} {what}" if operation else f"{span.kind} {span.name}"
         own = self._tracer.start_span(
@@ -161,7 +161,7 @@ class OpenTelemetryHook:
             own.set_status(StatusCode.ERROR, said)
 
 
-def _named(span: Span) -> dict[str, str]:
+def _model_attributes(span: Span) -> dict[str, str]:
     if span.kind in {"chat", "decide"}:
         provider, _, model = span.name.partition(":")
         known = PROVIDERS.get(provider) if model else None

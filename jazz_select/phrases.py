@@ -326,11 +326,11 @@ class Shown:
             spelt: Whether numbers, months and weekdays in words count.
         """
         text = text.replace(POINT, ".")
-        other = self._other(text.casefold(), spelt=spelt)
+        other = self._unshown_part(text.casefold(), spelt=spelt)
         written = re.search(re.escape(other), text, re.IGNORECASE)
         return written.group() if written else other
 
-    def _other(self, text: str, *, spelt: bool) -> str:
+    def _unshown_part(self, text: str, *, spelt: bool) -> str:
         for found in _CLOCK.finditer(text):
             if _time(found) not in self.times:
                 return found.group()

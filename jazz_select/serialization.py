@@ -45,7 +45,7 @@ def value_of(kind: type[T], data: object, what: str = "", *, sparse: bool = Fals
     from pydantic import ValidationError
 
     try:
-        return adapter_of(kind).validate_python(_said(data) if sparse else data)
+        return adapter_of(kind).validate_python(_plain_value(data) if sparse else data)
     except ValidationError as error:
         count = error.error_count()
         problem = f"{count} things in it are wrong" if count > _MOST_ERRORS else wrong_fields(error, "the whole")[0]
@@ -56,11 +56,11 @@ def value_of(kind: type[T], data: object, what: str = "", *, sparse: bool = Fals
     raise unreadable(what or kind.__name__, problem)
 
 
-def _said(value: object) -> Any:
+def _plain_value(value: object) -> Any:
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        return {key: _said(each) for key, each in items if each is not None}
-    return [_said(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+        return {key: _plain_value(each) for key, each in items if each is not None}
+    return [_plain_value(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def unreadable(what: str, problem: str) -> ConfigError:

@@ -132,10 +132,10 @@ def whole_characters(text: str) -> str:
 
     A client that cuts a string at so many UTF-16 units leaves half of an emoji at its end, which no encoding can hold.
     """
-    return text if text.isascii() else _SURROGATES.sub(_joined, text)
+    return text if text.isascii() else _SURROGATES.sub(_join_surrogates, text)
 
 
-def _joined(found: re.Match[str]) -> str:
+def _join_surrogates(found: re.Match[str]) -> str:
     halves = found[0]
     if not _PAIR.search(halves):  # a codec that replaces each by itself takes several times as long
         return halves.translate(_EACH_HALF)
@@ -227,7 +227,7 @@ def in_words(name: str) -> str:
     return " ".join(_JOINING.sub(" ", name).split())
 
 
-def written(value: object) -> str:
+def number_text(value: object) -> str:
     """Return a value as people write it: 50.0 is "50"."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
@@ -332,7 +332,7 @@ def template_fields(template: str, of: str = "value") -> list[str]:
     return names
 
 
-def filled(template: str, values: Mapping[str, str]) -> str:
+def fill_fields(template: str, values: Mapping[str, str]) -> str:
     """Return a template with its fields replaced by texts.
 
     Raises:
@@ -353,7 +353,7 @@ def tokens_in(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(text))
 
 
-def counted(count: int, what: str) -> str:
+def count_of(count: int, what: str) -> str:
     """Return a count with its noun: "1 flow", "2 flows"."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 

@@ -60,7 +60,7 @@ class Texts:
             reasons = {key: text for key, text in english.items() if key.startswith(_REASON)}
             self._tables[name] = {**reasons, **self._tables.get(name, {}), **own}
 
-    def spoken(self, messages: Iterable[str]) -> "Sentences":
+    def in_language_of(self, messages: Iterable[str]) -> "Sentences":
         """Return the sentences in the language of a conversation, its latest message first; else in English."""
         found = conversation_language(messages)
         language = found if found in self._tables else ENGLISH

@@ -169,20 +169,20 @@ class Agenda:
         return found
 
 
-def _storable_values(said: Grounded) -> dict[str, Any]:
-    return storable_fields(said.values)[0]
+def _storable_values(stated: Grounded) -> dict[str, Any]:
+    return storable_fields(stated.values)[0]
 
 
-def _with_said(flow: OpenFlow, said: Grounded) -> OpenFlow:
+def _with_said(flow: OpenFlow, stated: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
         asked = {
             name: each
-            for name, each in _storable_values(said).items()
+            for name, each in _storable_values(stated).items()
             if name in flow.asks and flow.status == "waiting"
         }
         return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
-    known: dict[str, Any] = {"answers": {**flow.answers, **_storable_values(said)}, "wrong": dict(said.wrong)}
-    known["refusal"] = said.refusal
-    meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
-    return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": said.every})
+    known: dict[str, Any] = {"answers": {**flow.answers, **_storable_values(stated)}, "wrong": dict(stated.wrong)}
+    known["refusal"] = stated.refusal
+    meant = {name: tuple(each) for name, each in storable_fields(stated.unclear)[0].items()}
+    return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": stated.every})

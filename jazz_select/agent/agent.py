@@ -337,7 +337,7 @@ class Agent:
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (
             in_conversation(conversation.id),
-            speaking(self._texts.spoken(chain((said,), users))),
+            speaking(self._texts.in_language_of(chain((said,), users))),
             listening(self._in_words(on_event)),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,

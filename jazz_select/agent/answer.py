@@ -26,7 +26,7 @@ from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line
+from jazz_select.text import as_text, beginning, fill_fields, in_one_line, in_words, json_line
 from jazz_select.texts import current_language, say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
@@ -278,7 +278,7 @@ def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
         return ""
     facts = {name: shown_value(value) for name, value in {**run.facts, **run.known}.items()}
     try:
-        return filled(reply, facts)
+        return fill_fields(reply, facts)
     except Exception:  # noqa: BLE001 - an author's template may fail in any way
         return ""
 

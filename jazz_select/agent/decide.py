@@ -203,11 +203,11 @@ def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[t
     return found
 
 
-def _new_in(said: Grounded, own: OpenFlow) -> Grounded:
+def _new_in(stated: Grounded, own: OpenFlow) -> Grounded:
     """Return what is new to a wish of what was said for it."""
-    stored = storable_fields(said.values)[0]
-    new = {name: value for name, value in said.values.items() if own.answers.get(name) != stored.get(name)}
-    return said._replace(values=new) if new or said.unclear or said.wrong else NOTHING_SAID
+    stored = storable_fields(stated.values)[0]
+    new = {name: value for name, value in stated.values.items() if own.answers.get(name) != stored.get(name)}
+    return stated._replace(values=new) if new or stated.unclear or stated.wrong else NOTHING_SAID
 
 
 def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:

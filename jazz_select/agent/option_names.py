@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jazz_select.agent.conversation import InputOptions
-from jazz_select.text import nfkc, written
+from jazz_select.text import nfkc, number_text
 
 _MOST_SHOWN: Final = 20
 _EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
@@ -28,5 +28,5 @@ def option_named(options: InputOptions, said: object) -> Any:
 
 
 def _fold_text(text: object) -> str:
-    words = (word.strip(_EDGES) for word in nfkc(written(text)).casefold().split())
+    words = (word.strip(_EDGES) for word in nfkc(number_text(text)).casefold().split())
     return " ".join(filter(None, words))

@@ -9,7 +9,7 @@ from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, titled, written
+from jazz_select.text import beginning, number_text, titled
 from jazz_select.texts import say
 
 _LONGEST_VALUE: Final = 300
@@ -76,5 +76,5 @@ def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
 
 def shown_value(value: object) -> str:
     """Return a value as text for users, cut if it is long."""
-    text = written(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
+    text = number_text(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
     return beginning(text, _LONGEST_VALUE)

@@ -362,6 +362,6 @@ def _note(chat: Span | None, messages: Sequence[Message], cleaned: CleanReply | 
             chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})
 
 
-def _tool_calls_field(said: Message | Reply) -> dict[str, Any]:
-    calls = [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in said.tool_calls]
+def _tool_calls_field(message: Message | Reply) -> dict[str, Any]:
+    calls = [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in message.tool_calls]
     return {"tool_calls": calls} if calls else {}

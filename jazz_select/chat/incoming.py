@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from jazz_select.chat.json_reader import LONGEST, too_large_calls
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.json_values import storable_text
-from jazz_select.text import as_text, counted
+from jazz_select.text import as_text, count_of
 from jazz_select.values import NativeCall, Reply
 
 MOST_CALLS: Final = 128
@@ -117,7 +117,7 @@ def clean_calls(given: object) -> tuple[tuple[NativeCall, ...], tuple[str, ...]]
         own = unique_id(each.id, taken)
         calls.append(NativeCall(id=own, name=_name(each.name), arguments=_arguments(each.arguments)))
     if unread:
-        notes.append(f"{counted(unread, 'call')} in the reply could not be read: a call has to be a NativeCall")
+        notes.append(f"{count_of(unread, 'call')} in the reply could not be read: a call has to be a NativeCall")
     if len(several) > MOST_CALLS:
         notes.append(f"the reply holds {len(several)} calls; those after the first {MOST_CALLS} are dropped")
     return tuple(calls), tuple(notes)

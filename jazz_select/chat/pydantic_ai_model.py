@@ -462,13 +462,13 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
     return theirs
 
 
-def _to_response(said: Message) -> "ModelResponse":
+def _to_response(reply: Message) -> "ModelResponse":
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-    if isinstance(said.origin, ModelResponse):
-        return replace(said.origin, parts=_origin_parts(said))
-    text = [TextPart(said.content)] if said.content or not said.tool_calls else []
-    called = [ToolCallPart(each.name, _plain_arguments(each), each.id) for each in said.tool_calls]
+    if isinstance(reply.origin, ModelResponse):
+        return replace(reply.origin, parts=_origin_parts(reply))
+    text = [TextPart(reply.content)] if reply.content or not reply.tool_calls else []
+    called = [ToolCallPart(each.name, _plain_arguments(each), each.id) for each in reply.tool_calls]
     return ModelResponse(parts=[*text, *called])
 
 

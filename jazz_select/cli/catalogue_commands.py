@@ -33,7 +33,7 @@ from jazz_select.cli.session import (
 from jazz_select.cli.shared_options import context_of, encodable
 from jazz_select.cli.terminal import (
     Column,
-    agreed,
+    ask_yes_no,
     emit,
     facts,
     hint,
@@ -52,7 +52,7 @@ from jazz_select.selector.forecast import forecast, logged_alone
 from jazz_select.selector.policy import policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import GraphCommand, ListCommand, SelectCommand, SyncCommand
@@ -69,7 +69,7 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
     try:
         synced = asyncio.run(_synced(settings, given, allow_delete=given.yes))
     except SyncDeletesError as error:
-        if given.json or not agreed(f"{error}", "Delete them?"):
+        if given.json or not ask_yes_no(f"{error}", "Delete them?"):
             raise
         synced = asyncio.run(_synced(settings, given, allow_delete=True))
     would = "would delete" if given.dry_run else "deleted"
@@ -164,18 +164,18 @@ def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
 
 def list_flows(settings: "Settings", given: "ListCommand") -> None:
     """Show what is in the index for the agent."""
-    flows = asyncio.run(_listed(settings))
+    flows = asyncio.run(_list_flows(settings))
     if given.json:
         emit({"agent_id": settings.agent_id, "index": index_place(settings), "flows": flows})
     elif flows:
         columns = {"flow": "[bold]{flow_name}[/]", "type": "[dim]{flow_type}[/]", "description": "{description}"}
-        count = f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {index_place(settings)}"
+        count = f"{count_of(len(flows), 'flow')}: agent {settings.agent_id}, index {index_place(settings)}"
         show([table(flows, columns), line(count, style="dim")])
     if not flows:
         hint(str(nothing_synced(settings)))
 
 
-async def _listed(settings: "Settings") -> list[dict[str, Any]]:
+async def _list_flows(settings: "Settings") -> list[dict[str, Any]]:
     async with opened_for_reading(settings) as memory:
         return await flows_in(memory, settings)
 
@@ -206,7 +206,7 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         for span in trace:
             hint(line_of(span))
     else:
-        show(_found(result, asked, settings))
+        show(_result_lines(result, asked, settings))
         show(line(Text("  " * span.depth), styled(line_of(span), "dim", limit=1_000), sep="") for span in trace)
 
 
@@ -224,11 +224,11 @@ async def _selected(
         return result, await changes_notes(memory, registry, settings)
 
 
-def _found(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:
+def _result_lines(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:
     decision, request = result.decision, str(asked["request"])
     heard = styled(request, "bold") if request.strip() else Text("(blank)", style="yellow")
     yield facts({"request": heard, "earlier": asked["episodes"]}, limit=300)
-    yield _offered(result) if decision.candidates else Text("\nno candidates\n", style="yellow")
+    yield _candidates_table(result) if decision.candidates else Text("\nno candidates\n", style="yellow")
     told = [
         ("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow")),
         ("why", _why(result)),
@@ -238,7 +238,7 @@ def _found(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settin
     yield facts(told, limit=300)
 
 
-def _offered(result: FlowSelectionResult) -> RenderableType:
+def _candidates_table(result: FlowSelectionResult) -> RenderableType:
     candidates, chosen = result.decision.candidates, result.decision.chosen_ids
     columns: dict[str, Column] = {
         "": lambda each: mark(good=True) if each.flow_id in chosen else "",
@@ -247,7 +247,7 @@ def _offered(result: FlowSelectionResult) -> RenderableType:
         ">fused": "{score:.4f}",
     }
     for arm in dict.fromkeys(arm for each in candidates for arm in each.ranks):
-        columns[f">{printable(arm)}\nrank (score)"] = lambda each, arm=arm: _by(
+        columns[f">{printable(arm)}\nrank (score)"] = lambda each, arm=arm: _rank_text(
             each.ranks.get(arm), each.scores.get(arm)
         )
     if any(each.confidence is not None for each in candidates):
@@ -255,7 +255,7 @@ def _offered(result: FlowSelectionResult) -> RenderableType:
     return table(candidates, columns)
 
 
-def _by(rank: int | None, score: float | None) -> str:
+def _rank_text(rank: int | None, score: float | None) -> str:
     return "–" if rank is None else f"{rank}" if score is None else f"{rank} ({score:.3f})"
 
 
@@ -300,7 +300,7 @@ def graph(_: "Settings", given: "GraphCommand") -> None:
     else:
         sys.stdout.write(analyzer.mermaid(min_compatibility=least))
     count = len(analyzer.toolbox)
-    hint(f"{counted(count, 'tool')}, {len(edges)} of {counted(count * (count - 1), 'pair')} fit")
+    hint(f"{count_of(count, 'tool')}, {len(edges)} of {count_of(count * (count - 1), 'pair')} fit")
     if unreachable:
         hint(f"no other tool gives what these want: {', '.join(unreachable[:20])}")
     for names in collisions:

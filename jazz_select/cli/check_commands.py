@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows, tools_beside
-from jazz_select.cli.terminal import filled, hint, line, milliseconds, styled, tell, waiting, write_file
+from jazz_select.cli.terminal import fill_template, hint, line, milliseconds, styled, tell, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.evaluation.checks.checking import check
@@ -20,7 +20,7 @@ from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.selector.policy import policy_of_settings
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import CheckCommand, SuggestCommand
@@ -75,7 +75,7 @@ def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
         yield Text(f"\n{severity.value.upper()}S", style=_SEVERITIES[severity])
         for code, group in groupby(of_one, key=lambda each: each.code):
             every = list(group)
-            yield filled("\n[bold]{code}[/] [dim]{about}[/]", {"code": code, "about": KINDS[code].about})
+            yield fill_template("\n[bold]{code}[/] [dim]{about}[/]", {"code": code, "about": KINDS[code].about})
             for each in every[:_SHOWN]:
                 yield from _finding(each)
             if len(every) > _SHOWN:
@@ -87,23 +87,23 @@ def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
 
 
 def _finding(finding: Finding) -> Iterator[Text]:
-    yield line(filled("  [cyan]{place}:[/] {what}" if finding.place else "  {what}", finding, limit=500))
-    yield line(filled("    [dim]→ {remedy}[/]", finding, limit=500))
+    yield line(fill_template("  [cyan]{place}:[/] {what}" if finding.place else "  {what}", finding, limit=500))
+    yield line(fill_template("    [dim]→ {remedy}[/]", finding, limit=500))
     told = [each for each in finding.evidence if each.cosine is not None]
     for each in told[:_EVIDENCE]:
         own = "" if each.own_cosine is None else "{flow} {own_cosine:.2f}, "
-        yield line(filled(f"      “{{text}}”  [dim]{own}{{other}} {{cosine:.2f}}[/]", each, limit=120))
+        yield line(fill_template(f"      “{{text}}”  [dim]{own}{{other}} {{cosine:.2f}}[/]", each, limit=120))
 
 
 def _summary(findings: Findings, source: str) -> Text:
-    counts = [counted(count, name) for name, count in findings.counts.items() if count]
+    counts = [count_of(count, name) for name, count in findings.counts.items() if count]
     told = ", ".join(counts) or "nothing wrong"
     accepted = f", {len(findings.accepted)} accepted" if findings.accepted else ""
-    beside = f" and {counted(findings.cases, 'case')}" if findings.cases else ""
+    beside = f" and {count_of(findings.cases, 'case')}" if findings.cases else ""
     by = f", embedder {findings.embedder}" if findings.embedder else ""
     worst = findings.found[0].severity if findings.found else None
     head = styled(f"{told}{accepted}", _SEVERITIES[worst] if worst else "bold green")
-    rest = f"in {counted(findings.flows, 'flow')}{beside} of {source} ({milliseconds(findings.took_s)}{by})"
+    rest = f"in {count_of(findings.flows, 'flow')}{beside} of {source} ({milliseconds(findings.took_s)}{by})"
     if findings.accepted:
         rest += f"; what is accepted stands in {FILE} and in --ignore"
     return line(head, styled(rest, "dim", limit=1_000))
@@ -149,15 +149,15 @@ def _suggestions(found: Suggestions) -> Iterator[RenderableType]:
         yield ""
         yield styled(name, "bold")
         for why in found.wanting.get(name, ()):
-            yield line(filled("  [dim]{why}[/]", {"why": why}, limit=500))
+            yield line(fill_template("  [dim]{why}[/]", {"why": why}, limit=500))
         for each in made.get(name, ()):
             head = f"  [dim]+[/] [{_PARTS[each.part]}]{{part}}[/] [dim]({{source}})[/] {{text}}"
-            yield line(filled(head, each, limit=700))
+            yield line(fill_template(head, each, limit=700))
             if each.part is not Target.EXAMPLE:
-                yield line(filled("    [dim]{why}[/]", each, limit=500))
+                yield line(fill_template("    [dim]{why}[/]", each, limit=500))
     counts = {part: sum(each.part is part for each in found.suggested) for part in Target}
-    told = ", ".join(counted(count, part.value) for part, count in counts.items() if count)
-    looked = f"for {counted(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
+    told = ", ".join(count_of(count, part.value) for part, count in counts.items() if count)
+    looked = f"for {count_of(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
     yield ""
     yield line(styled(told or "nothing to suggest", "bold"), styled(looked, "dim"))
     if found.dropped:

@@ -14,7 +14,7 @@ from rich.text import Text
 from jazz_select.agent import Agent
 from jazz_select.build import AgentFactory, load_factory, made_by
 from jazz_select.cli.session import catalogue, look_here
-from jazz_select.cli.terminal import facts, filled, hint, line, mark, milliseconds, progress, styled, tell
+from jazz_select.cli.terminal import facts, fill_template, hint, line, mark, milliseconds, progress, styled, tell
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
@@ -24,7 +24,7 @@ from jazz_select.routing.tools.skill_tools import with_skill_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools, no_tools
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import ConverseCommand
@@ -56,7 +56,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
             cases = load_conversations(given.source, registry, tools=tools())
             agents = _made_of(settings, registry, _of_tools(tools, given.tools or settings.flows), tools)
         make_agent = await stack.enter_async_context(agents)
-        cases = _chosen(cases, given.only or ())
+        cases = _select_cases(cases, given.only or ())
         update = stack.enter_context(progress("playing"))
         return await play_all(cases, make_agent, model=settings.llm, at_once=given.at_once, progress=update)
 
@@ -111,7 +111,7 @@ async def _made_of(
         yield make
 
 
-def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[ConversationCase]:
+def _select_cases(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[ConversationCase]:
     if not only:
         return cases
     known = {case.name for case in cases} | {tag for case in cases for tag in case.tags}
@@ -123,17 +123,17 @@ def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[
 
 def _report(report: "ConversationReport", settings: "Settings", *, every: bool) -> Iterator[RenderableType]:
     for result in report.results:
-        turns = Text(f" {counted(len(result.turns), 'turn')}", style="dim")
+        turns = Text(f" {count_of(len(result.turns), 'turn')}", style="dim")
         yield line(mark(good=result.passed), styled(result.title, "bold"), turns)
         if every or not result.passed:
-            yield line(filled("  [dim]{file} --only {id}[/]", result))
+            yield line(fill_template("  [dim]{file} --only {id}[/]", result))
             yield Padding.indent(facts(_turns(result)), 2)
             yield ""
     told = report.to_dict()
     parts = [f"{count} {outcome}" for outcome, count in report.outcomes.items() if count]
-    played = f"{counted(told['turns'], 'turn')}, {counted(told['checks'], 'check')}, {milliseconds(report.took_s)}"
+    played = f"{count_of(told['turns'], 'turn')}, {count_of(told['checks'], 'check')}, {milliseconds(report.took_s)}"
     yield ""
-    yield line(f"{counted(told['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")
+    yield line(f"{count_of(told['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")
     yield line(f"{played}; {settings.llm or 'the scripts answered'}", style="dim")
 
 

@@ -27,7 +27,7 @@ from jazz_select.cli.session import (
 from jazz_select.cli.terminal import (
     Column,
     facts,
-    filled,
+    fill_template,
     hint,
     line,
     mark,
@@ -60,7 +60,7 @@ from jazz_select.evaluation.route import DEPTH, Routed, RouteOptions
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.json_values import plain
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.config import EvalConfig
@@ -169,7 +169,7 @@ def _write(
     """Write the report to its file, in the form that is named or that its suffix says, and show it."""
     guessed = "" if config.output is None else _SUFFIXES.get(config.output.suffix.lower(), "")
     form = config.format or guessed or "table"
-    shown = _measured(found, settings, by_flow=config.by_flow, is_deployed=given.is_deployed)
+    shown = _measure_lines(found, settings, by_flow=config.by_flow, is_deployed=given.is_deployed)
     if config.output is None and form != "table" and not given.json:
         typer.echo(_text(form, found, given, shown, failed).rstrip("\n"))
         return
@@ -193,7 +193,9 @@ def _text(
     return console.export_text()
 
 
-def _measured(found: Evaluation, settings: "Settings", *, by_flow: bool, is_deployed: bool) -> Iterator[RenderableType]:
+def _measure_lines(
+    found: Evaluation, settings: "Settings", *, by_flow: bool, is_deployed: bool
+) -> Iterator[RenderableType]:
     told = found.to_dict()
     shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
     of_group: dict[str, Column] = {
@@ -219,7 +221,7 @@ def _measured(found: Evaluation, settings: "Settings", *, by_flow: bool, is_depl
         yield table(told["stages"], _OF_STAGE)
     worst = [each for each in told["by_flow"] if by_flow or each["recall_at_1"] < 1]
     if worst:
-        title = "flow" if by_flow else f"worst of {counted(len(worst), 'flow')} with misses"
+        title = "flow" if by_flow else f"worst of {count_of(len(worst), 'flow')} with misses"
         yield table(worst, {title: "{name}", **_OF_FLOW}, most=None if by_flow else _FLOWS)
     if pairs := [each for each in told["confusions"] if each["count"] > 1]:
         yield table(pairs, _OF_CONFUSION, most=_PAIRS)
@@ -247,23 +249,23 @@ _OF_FLOW: Final[Mapping[str, Column]] = {
     ">R@1": "{recall_at_1:.1%}",
     ">cover": "{coverage:.1%}",
     ">takes": "{takes}",
-    "taken by": lambda flow: styled(", ".join(map(_taken, flow["taken_by"]))),
+    "taken by": lambda flow: styled(", ".join(map(_flow_with_count, flow["taken_by"]))),
 }
 _OF_CONFUSION: Final[Mapping[str, Column]] = {
     ">cases": "{count}",
     "confused more than once": lambda pair: Group(
-        filled(f"[green]{{expected|{NONE}}}[/] [dim]taken for[/] [red]{{first|{NONE}}}[/]", pair),
+        fill_template(f"[green]{{expected|{NONE}}}[/] [dim]taken for[/] [red]{{first|{NONE}}}[/]", pair),
         *(styled(request, "dim") for request in pair["requests"]),
     ),
 }
 
 
 def _missed(miss: Mapping[str, Any]) -> Group:
-    asked = filled("{id}: {request}" if miss["id"] else "{request}", miss)
-    return Group(asked, filled("[green]{expect}[/] [dim]after[/] [red]{first|nothing}[/]", miss))
+    asked = fill_template("{id}: {request}" if miss["id"] else "{request}", miss)
+    return Group(asked, fill_template("[green]{expect}[/] [dim]after[/] [red]{first|nothing}[/]", miss))
 
 
-def _taken(by: Mapping[str, Any]) -> str:
+def _flow_with_count(by: Mapping[str, Any]) -> str:
     return f"{by['flow'] or 'nothing'}{f' ({count})' if (count := by['count']) > 1 else ''}"
 
 
@@ -347,7 +349,7 @@ def _logged(log: Path, settings: "Settings") -> list[str]:
 
 
 def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterator[RenderableType]:
-    yield line(filled("[bold]{base}[/] → [bold]{head}[/]", found))
+    yield line(fill_template("[bold]{base}[/] → [bold]{head}[/]", found))
     if found.flows.any:
         told = found.flows.in_words
         yield facts({f"flows {what}": styled(", ".join(told[what]), style, limit=1_000) for what, style in _FLOWS_ARE})
@@ -382,16 +384,16 @@ _OF_CONFUSIONS: Final[Mapping[str, Column]] = {
 }
 
 
-def _called(change: RouteChange) -> Text:
+def _change_label(change: RouteChange) -> Text:
     what = change.effect.value or next(kind.value for kind in _TOLD if kind in change.kinds)
     return styled(what, _EFFECTS[change.effect])
 
 
-def _moved(change: RouteChange) -> Group:
+def _change_lines(change: RouteChange) -> Group:
     lines = [styled(each, "dim") for each in change.details]
     if ChangeKind.FIRST in change.kinds:
-        lines.insert(0, filled("[dim]first {before.first|nothing} → {after.first|nothing}[/]", change))
+        lines.insert(0, fill_template("[dim]first {before.first|nothing} → {after.first|nothing}[/]", change))
     return Group(styled(change.request), *lines)
 
 
-_OF_CHANGE: Final[Mapping[str, Column]] = {"": _called, "from": "[dim]{source}[/]", "request": _moved}
+_OF_CHANGE: Final[Mapping[str, Column]] = {"": _change_label, "from": "[dim]{source}[/]", "request": _change_lines}

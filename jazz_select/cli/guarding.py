@@ -52,7 +52,7 @@ def _servers(given: "GuardCommand") -> "Sequence[ServerSpec]":
     return servers
 
 
-async def _opened(stack: AsyncExitStack, given: "GuardCommand", servers: "Sequence[ServerSpec]") -> "Guard":
+async def _open_guard(stack: AsyncExitStack, given: "GuardCommand", servers: "Sequence[ServerSpec]") -> "Guard":
     from jazz_select.routing.claims import SqliteClaims
     from jazz_select.service.mcp.gateway import Gateway
     from jazz_select.service.mcp.guard import Guard, GuardLimits
@@ -79,13 +79,13 @@ def _at_pipe(given: "GuardCommand", servers: "Sequence[ServerSpec]") -> None:
 
     from jazz_select.service.mcp.stdio_pipe import answer_at_pipe
 
-    async def answered() -> None:
+    async def answer_requests() -> None:
         async with AsyncExitStack() as stack:
-            guard = await _opened(stack, given, servers)
+            guard = await _open_guard(stack, given, servers)
             async with guard.running():
                 await answer_at_pipe(guard.server)
 
-    asyncio.run(answered())
+    asyncio.run(answer_requests())
 
 
 def _at_port(settings: "Settings", given: "GuardCommand", servers: "Sequence[ServerSpec]") -> None:
@@ -121,7 +121,7 @@ async def _served(
         sys.stdout.flush()
 
     async with AsyncExitStack() as stack:
-        guard = await _opened(stack, given, servers)
+        guard = await _open_guard(stack, given, servers)
         options, life = ServeOptions(rate=given.rate), Lifecycle()
         app = guard_app(guard, guard_keys(names), options=options, life=life)
         await serve(app, listening, options=options, life=life, ready=say)

@@ -20,7 +20,7 @@ from jazz_select.cli.session import (
     tools_beside,
     writable_log,
 )
-from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
+from jazz_select.cli.terminal import Column, fill_template, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.corrections import SHORT_ID, Correction, review, tell_unlearned
@@ -33,7 +33,7 @@ from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.outcomes.audit import audit_of
 from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.selector.policy import policy_of_settings
-from jazz_select.text import counted, some_of
+from jazz_select.text import count_of, some_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import DriftCommand, LearnCommand
@@ -82,7 +82,7 @@ def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "
     with waiting(f"learning from {len(entries)} corrections"):
         undo = given.undo or ()
         learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, undo=undo, **how))
-    kept = _kept(store, learned, overlay)
+    kept = _put_on_trial(store, learned, overlay)
     next_step = () if kept.version is None else (_NEXT,)
     tell(kept.to_dict(), _lesson(kept, store), (*kept.notes, *next_step), json=given.json)
 
@@ -113,7 +113,7 @@ def _review(source: "LogSource", given: "LearnCommand", agent_id: str, overlay: 
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
 
 
-def _kept(store: OverlayStore, learned: Learned, overlay: Overlay) -> Learned:
+def _put_on_trial(store: OverlayStore, learned: Learned, overlay: Overlay) -> Learned:
     """Put what was learned on trial, unless it was judged beside a version that is no longer live.
 
     The file is there afterwards, whatever was learned, since the commands that follow read it.
@@ -133,7 +133,9 @@ def _kept(store: OverlayStore, learned: Learned, overlay: Overlay) -> Learned:
 
 def _say_nothing_on_trial(store: OverlayStore, overlay: Overlay, given: "LearnCommand") -> None:
     """Say that the last `learn` put nothing on trial, which is no error: what is live stays."""
-    text = f"no version is on trial in {store.name}, so nothing changes: {_called(overlay.live, overlay)} is live"
+    text = (
+        f"no version is on trial in {store.name}, so nothing changes: {_version_label(overlay.live, overlay)} is live"
+    )
     tell({"live": overlay.live, "shadow": overlay.shadow}, [line(text)], json=given.json)
 
 
@@ -148,7 +150,7 @@ def _move(store: OverlayStore, source: "LogSource | None", settings: "Settings",
     with nullcontext() if source is None or given.promote else writable_log(source) as log:
         overlay = store.change(change)
         told = _tell_rolled_back(log, given, known, overlay)
-    now, was = (_called(each, overlay) for each in (overlay.live, before))
+    now, was = (_version_label(each, overlay) for each in (overlay.live, before))
     moved = f"{now} is live; before: {was}. Your flows are unchanged."
     after = "replicas that run sync the index by themselves; else jazz-select sync does"
     if isinstance(store, OverlayFile):
@@ -164,14 +166,14 @@ def _tell_rolled_back(log: OutcomeLog | None, given: "LearnCommand", before: Ove
         return ["the log was not told, so the next learn learns it again: jazz-select learn LOG --roll-back tells it"]
     person = Source(kind="person", name=given.by)
     count = tell_unlearned(log, examples_of(before.version("live")), examples_of(after.version("live")), source=person)
-    return [f"the log was told of {counted(count, 'request')}, so that none is learned again until a person says so"]
+    return [f"the log was told of {count_of(count, 'request')}, so that none is learned again until a person says so"]
 
 
-def _called(number: int, overlay: Overlay) -> str:
+def _version_label(number: int, overlay: Overlay) -> str:
     version = overlay.version(number)
     if version is None:
         return f"version {number}" if number else "what the authors wrote"
-    return f"version {number} ({counted(version.count, 'example')})"
+    return f"version {number} ({count_of(version.count, 'example')})"
 
 
 def _lesson(learned: Learned, store: OverlayStore) -> Iterator[RenderableType]:
@@ -221,14 +223,14 @@ def _trial(trial: Trial) -> Iterator[RenderableType]:
     columns: dict[str, Column] = {
         "request": "{request}",
         "live": "{before}",
-        "on trial": _after,
-        "said to be right": lambda each: "" if each.right is None else filled("{right|no flow}", each),
+        "on trial": _style_after,
+        "said to be right": lambda each: "" if each.right is None else fill_template("{right|no flow}", each),
     }
     if trial.changes:
         yield table(trial.changes, columns, most=_SHOWN, count=trial.changed)
 
 
-def _after(change: Change) -> Text:
+def _style_after(change: Change) -> Text:
     good = change.right is None or change.after in (change.right or ("",))
     return styled(change.after, "" if change.right is None else "green" if good else "red")
 
@@ -254,7 +256,7 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
 def _drifted(found: Drift) -> Iterator[RenderableType]:
     for each in found.alarms:
         what = "[bold]{subject}: {message}[/]" if each.subject else "[bold]{message}[/]"
-        yield line(mark(good=False), filled(what, each, limit=500))
+        yield line(mark(good=False), fill_template(what, each, limit=500))
     if not found.alarms:
         yield line(mark(good=True), "nothing to look at", style="bold")
     sides = [{"what": what, "now": of(found.now), "before": of(found.before)} for what, of in _OF_WINDOW.items()]
@@ -274,14 +276,14 @@ def _drifted(found: Drift) -> Iterator[RenderableType]:
 _OF_COST: Final[Mapping[str, Column]] = {
     "would move": "{request}",
     "from": "{before|nothing}",
-    "to": _after,
+    "to": _style_after,
     "right": "{right|no flow}",
 }
 _OF_WINDOW: Final[Mapping[str, Callable[[Window], str]]] = {
     "requests": lambda window: f"{window.requests}",
     "a model was asked": lambda window: _share(window.asked),
     "nothing was chosen": lambda window: _share(window.none),
-    "expected to be right": lambda window: filled("{accuracy.expected:.0%}", window).plain,
+    "expected to be right": lambda window: fill_template("{accuracy.expected:.0%}", window).plain,
     "right, as people said": lambda window: _share(window.accuracy.observed),
 }
 _OF_FLOW: Final[Mapping[str, Column]] = {

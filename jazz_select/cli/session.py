@@ -13,7 +13,7 @@ from jazz_select.cli.shared_options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.settings import IN_DATABASE
-from jazz_select.text import counted
+from jazz_select.text import count_of
 from jazz_select.values import AgentScope
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", se
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
     if not changed:
         return ()
-    what = f"{counted(changed, 'flow')} changed since the last sync: run {sync_command(settings)}"
+    what = f"{count_of(changed, 'flow')} changed since the last sync: run {sync_command(settings)}"
     return (what, *unlearned(settings))
 
 
@@ -204,7 +204,7 @@ def existing_log(source: "LogSource", settings: "Settings", *, corrected: bool =
     if others and settings.agent_id not in others:
         what = "correction" if corrected else "request"
         listed = ", ".join(
-            f"{counted(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
+            f"{count_of(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
         )
         hint(f"{log.name} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
     return log

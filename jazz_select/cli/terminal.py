@@ -78,7 +78,7 @@ def line(*parts: str | Text, style: str = "", limit: int = 1_000, sep: str = " "
     return whole.append_text(Text(sep).join(texts))
 
 
-def filled(template: str, row: Any, *, limit: int = 300) -> Text:
+def fill_template(template: str, row: Any, *, limit: int = 300) -> Text:
     """A template with what a row says in the place of its fields, as in `[green]{flow}[/] of {now.requests:,}`.
 
     Args:
@@ -92,7 +92,7 @@ def filled(template: str, row: Any, *, limit: int = 300) -> Text:
         place = marked[field.start() : field.end()]
         whole.append_text(marked[done : field.start()])
         value = _looked_up(row, field[1])
-        told = field[2] if field[2] and not value else _told(value, field[3] or "")
+        told = field[2] if field[2] and not value else _format_value(value, field[3] or "")
         whole.append(printable(told, limit=limit), place.spans[-1].style if place.spans else "")
         done = field.end()
     return whole.append_text(marked[done:])
@@ -104,7 +104,7 @@ def _looked_up(row: Any, path: str) -> Any:
     return row
 
 
-def _told(value: Any, form: str) -> str:
+def _format_value(value: Any, form: str) -> str:
     if value is None:
         return "–"
     parts = [*_parts(value)]
@@ -138,7 +138,7 @@ def table(
             title, justify="right" if right else "left", no_wrap=right, overflow="ellipsis" if right else "fold"
         )
     for row in rows[:most]:
-        shown.add_row(*(filled(each, row) if isinstance(each, str) else each(row) for each in columns.values()))
+        shown.add_row(*(fill_template(each, row) if isinstance(each, str) else each(row) for each in columns.values()))
     left = 0 if most is None else (len(rows) if count is None else count) - most
     return Group(shown, *([line(f"… and {left:,} more; --json has all", style="dim")] if left > 0 else []))
 
@@ -152,7 +152,7 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
     for name, value in pairs:
         for each in _parts(value):
             if each not in (None, ""):
-                told = _told(each, ".2f" if isinstance(each, float) else "")
+                told = _format_value(each, ".2f" if isinstance(each, float) else "")
                 grid.add_row(name, each if isinstance(each, Text) else styled(told, limit=limit))
     return grid
 
@@ -188,7 +188,7 @@ def hint(text: str) -> None:
     stderr().print(styled(text, "yellow"), soft_wrap=True)
 
 
-def agreed(what: str, question: str) -> bool:
+def ask_yes_no(what: str, question: str) -> bool:
     """Whether the person at the terminal says yes to a question; no where there is no terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False

@@ -93,7 +93,7 @@ class ServiceLink:
         key = key.strip() if isinstance(key, str) else key  # a file that holds one ends with a line end
         if key is not None and not (isinstance(key, str) and _KEY.fullmatch(key)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
             raise ConfigError("key is the one that the service was given for your agent: one word, without blanks")
-        self.url = _checked(_AT_A_SOCKET if url is None and uds is not None else url)
+        self.url = _check_url(_AT_A_SOCKET if url is None and uds is not None else url)
         self.timeout_s = timeout_s
         self.agent_id = agent_id
         self._has_key = bool(key)
@@ -124,7 +124,7 @@ class ServiceLink:
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
         async with self._within(timeout_s) as limit_s:
-            return await self._asked(method, path, body, twice=twice, limit_s=limit_s)
+            return await self._request_json(method, path, body, twice=twice, limit_s=limit_s)
 
     async def hear(self, path: str, body: object, hear: Hear, *, timeout_s: float | None) -> None:
         """Ask for events, and tell of each.
@@ -134,12 +134,12 @@ class ServiceLink:
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
         async with self._within(timeout_s) as limit_s, AsyncExitStack() as stack:
-            sent = partial(self._sent, "POST", path, body, accept=_EVENTS)
-            answered = await self._tried(
+            sent = partial(self._open_response, "POST", path, body, accept=_EVENTS)
+            answered = await self._with_retries(
                 lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
             )  # once there is an answer, there is no second one
             if answered.headers.get("content-type", "").partition(";")[0].strip() != _EVENTS:
-                await self._read(answered)  # which may have broken off
+                await self._read_body(answered)  # which may have broken off
                 raise ServiceReplyError(self.url, "what it answered are no events")
             async for name, data in _frames(answered, self.url):
                 if name == "problem":
@@ -165,26 +165,28 @@ class ServiceLink:
 
     async def _agree(self) -> None:
         if not self._is_agreed:
-            found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
+            found = (await self._request_json("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get(
+                "agent_id"
+            )
             if found != self.agent_id:
                 what = "this key opens" if self._has_key else f"the service at {self.url} serves"
                 remedy = "give its own key" if self._has_key else "give its own address, or another agent_id"
                 raise ConfigError(f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}")
             self._is_agreed = True
 
-    async def _asked(
+    async def _request_json(
         self, method: str, path: str, body: object, *, twice: bool, limit_s: float | None
     ) -> dict[str, Any]:
-        async def once() -> dict[str, Any]:
-            async with self._sent(method, path, body, accept=_JSON) as answered:
-                found = json_object(await self._read(answered))
+        async def request_once() -> dict[str, Any]:
+            async with self._open_response(method, path, body, accept=_JSON) as answered:
+                found = json_object(await self._read_body(answered))
             if found is None:
                 raise ServiceReplyError(self.url, "what it answered is no JSON object")
             return found
 
-        return await self._tried(once, twice=twice, limit_s=limit_s)
+        return await self._with_retries(request_once, twice=twice, limit_s=limit_s)
 
-    async def _tried(self, once: Callable[[], Awaitable[T]], *, twice: bool, limit_s: float | None) -> T:
+    async def _with_retries(self, once: Callable[[], Awaitable[T]], *, twice: bool, limit_s: float | None) -> T:
         """Send a request, again where a retry is harmless and may succeed."""
         import httpx
 
@@ -205,7 +207,9 @@ class ServiceLink:
         raise AssertionError
 
     @asynccontextmanager
-    async def _sent(self, method: str, path: str, body: object, *, accept: str) -> "AsyncGenerator[httpx.Response]":
+    async def _open_response(
+        self, method: str, path: str, body: object, *, accept: str
+    ) -> "AsyncGenerator[httpx.Response]":
         import httpx
 
         headers = {**self._headers, "Accept": accept}
@@ -221,7 +225,7 @@ class ServiceLink:
             answered = await self._transport().handle_async_request(request)
             try:
                 if answered.status_code != _OK:
-                    said = json_object(await self._read(answered))
+                    said = json_object(await self._read_body(answered))
                     raise self._refusal(answered.status_code, answered.headers, said or {})
                 yield answered
             finally:
@@ -230,7 +234,7 @@ class ServiceLink:
             problem = f"{describe_error(error)}; is it running, and is this its address?"
             raise ServiceUnavailableError(self.url, problem) from error
 
-    async def _read(self, answered: "httpx.Response") -> bytes:
+    async def _read_body(self, answered: "httpx.Response") -> bytes:
         encoding = answered.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}")
@@ -270,15 +274,15 @@ class ServiceLink:
                 self._transports[loop] = transport
             return transport
 
-    def _refusal(self, status: int, headers: Mapping[str, str], said: Mapping[str, Any]) -> JazzSelectError:
+    def _refusal(self, status: int, headers: Mapping[str, str], body: Mapping[str, Any]) -> JazzSelectError:
         """Return the error that an answer means, with its problem details (RFC 9457)."""
-        if status in _KEY_WANTED and said.get("code") != MAY_NOT_TEACH:
+        if status in _KEY_WANTED and body.get("code") != MAY_NOT_TEACH:
             return ServiceKeyError(self.url, given=self._has_key)
         wait_s = seconds_to_wait(headers)
         wait_s = None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)
-        is_ours = isinstance(said.get("detail"), str) and isinstance(said.get("code"), str)
-        said = said if is_ours else {}
-        detail, code, request = (one_line_of(said.get(name)) for name in ("detail", "code", "request_id"))
+        is_ours = isinstance(body.get("detail"), str) and isinstance(body.get("code"), str)
+        body = body if is_ours else {}
+        detail, code, request = (one_line_of(body.get(name)) for name in ("detail", "code", "request_id"))
         if status == HTTPStatus.TOO_MANY_REQUESTS or (is_ours and code == NO_ROOM):
             return ServiceBusyError(self.url, retry_after=wait_s)
         if is_ours and status < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -300,7 +304,7 @@ class ServiceLink:
         return cast("JazzSelectError", same)
 
 
-def _checked(url: object) -> str:
+def _check_url(url: object) -> str:
     import httpx
 
     found = None

@@ -105,8 +105,8 @@ class RemoteSelector(FlowSelector):
         if situation is not None:
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
-        body = {**_one(one), "context": sent_json(context, "context")}
-        return self._read(await self._service.ask("POST", "/v1/select", body), one)
+        body = {**_request_fields(one), "context": sent_json(context, "context")}
+        return self._parse_result(await self._service.ask("POST", "/v1/select", body), one)
 
     async def select_many(
         self,
@@ -123,11 +123,15 @@ class RemoteSelector(FlowSelector):
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
         check_argument("context", context, Context)
-        body = {"requests": [_one(each) for each in asked], "context": sent_json(context, "context"), "ask": ask}
+        body = {
+            "requests": [_request_fields(each) for each in asked],
+            "context": sent_json(context, "context"),
+            "ask": ask,
+        }
         results = (await self._service.ask("POST", "/v1/select_many", body)).get("results")
         if not isinstance(results, list) or len(cast("list[Any]", results)) != len(asked):
             raise ServiceReplyError(self._service.url, f"it was asked {len(asked)} requests, and answered others")
-        return [self._read(*each) for each in zip(cast("list[Any]", results), asked, strict=True)]
+        return [self._parse_result(*each) for each in zip(cast("list[Any]", results), asked, strict=True)]
 
     async def recall(
         self,
@@ -155,7 +159,7 @@ class RemoteSelector(FlowSelector):
         """
         SelectRequest(query, episode_summaries=episode_summaries)
         body = {
-            **_said(query, episode_summaries),
+            **_query_fields(query, episode_summaries),
             "top_k": top_k,
             "rrf_k": rrf_k,
             "coverage": coverage,
@@ -204,7 +208,7 @@ class RemoteSelector(FlowSelector):
             raise ServiceReplyError(self._service.url, "it listed no flows")
         return cast("list[dict[str, Any]]", listed)
 
-    def _read(self, data: Any, asked: SelectRequest) -> FlowSelectionResult:
+    def _parse_result(self, data: Any, asked: SelectRequest) -> FlowSelectionResult:
         with self._service.reading():
             result = FlowSelectionResult.from_dict(data, registry=self._live)
         if asked.asked is None or question_in(asked.asked) is not None:
@@ -213,17 +217,17 @@ class RemoteSelector(FlowSelector):
         return replace(result, decision=replace(decision, notes=(NO_QUESTION, *decision.notes)))
 
 
-def _one(asked: SelectRequest) -> dict[str, Any]:
+def _request_fields(asked: SelectRequest) -> dict[str, Any]:
     given = asked.candidates
     return {
-        **_said(asked.enhanced_query, asked.episode_summaries),
+        **_query_fields(asked.enhanced_query, asked.episode_summaries),
         "candidates": given and [_json({**each}, f"candidates[{place}]") for place, each in enumerate(given)],
         "only": None if asked.only is None else [*asked.only],
         "asked": plain(question_in(asked.asked)),
     }
 
 
-def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
+def _query_fields(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
     return {"request": request, "episode_summaries": None if summaries is None else [*summaries]}
 
 
@@ -357,8 +361,8 @@ class RemoteAgent:
         waits_s = None if limit_s is None else limit_s + _LATER_S
         if on_event is None:
             data = await self._service.ask("POST", "/v1/turn", body, twice=False, timeout_s=waits_s)
-            return self._read(data, check)
-        result = await self._heard(body, on_event, check, waits_s)
+            return self._parse_turn(data, check)
+        result = await self._stream_turn(body, on_event, check, waits_s)
         await tell(on_event, Finished(answer=result))
         return result
 
@@ -367,14 +371,14 @@ class RemoteAgent:
     stream = in_events(turn, "stream")
     """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`: as `Agent.stream`."""
 
-    async def _heard(
+    async def _stream_turn(
         self, body: Mapping[str, Any], on_event: OnEvent, check: OutputSchema | None, waits_s: float | None
     ) -> TurnResult:
         found: list[TurnResult] = []
 
         async def hear(name: str, data: Any) -> bool:
             if name == "finished":
-                found.append(self._read(data, check))
+                found.append(self._parse_turn(data, check))
                 return True
             with self._service.reading():
                 event = event_of(name, data, registry=self._live)
@@ -385,7 +389,7 @@ class RemoteAgent:
         await self._service.hear("/v1/turn", body, hear, timeout_s=waits_s)
         return found[0]
 
-    def _read(self, data: Any, check: OutputSchema | None) -> TurnResult:
+    def _parse_turn(self, data: Any, check: OutputSchema | None) -> TurnResult:
         """Read a result; with a class as schema, its value becomes an instance."""
         with self._service.reading():
             result = TurnResult.from_dict(data, registry=self._live)

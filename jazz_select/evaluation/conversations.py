@@ -21,7 +21,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_document
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.schemas.validity import finder
-from jazz_select.text import beginning, counted, json_line, misspelt
+from jazz_select.text import beginning, count_of, json_line, misspelt
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import BaseFlow
@@ -138,7 +138,7 @@ class Seen:
 
     def __str__(self) -> str:
         waits = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
-        asked = f", {counted(self.model_calls, 'question')} to the model" if self.model_calls else ""
+        asked = f", {count_of(self.model_calls, 'question')} to the model" if self.model_calls else ""
         calls = "".join(f"; {call}" for call in self.tools)
         return f"{self.status}: {', '.join(self.flows) or 'no flow'}{waits}{asked}{calls}"
 

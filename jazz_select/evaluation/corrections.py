@@ -286,12 +286,14 @@ class _Sorting:
             return "it was called off, which does not say what would have been right"
         return ""
 
-    def _settle(self, request: str, said: Sequence[Logged]) -> None:
+    def _settle(self, request: str, entries: Sequence[Logged]) -> None:
         """Put all that was said of one request into lists, in the order in which it was said."""
-        person = next((each for each in reversed(said) if _source(each).kind == "person"), None)
-        gone = said if person is not None and person.right is None else [each for each in said if each.right is None]
+        person = next((each for each in reversed(entries) if _source(each).kind == "person"), None)
+        gone = (
+            entries if person is not None and person.right is None else [each for each in entries if each.right is None]
+        )
         self._found.taken_back.extend(_merged([each], f"by {_source(person or each)}") for each in gone)
-        standing = [each for each in said if each not in gone]
+        standing = [each for each in entries if each not in gone]
         if person is None:
             self._weigh(request, standing)
         elif person.right is None:
@@ -299,12 +301,12 @@ class _Sorting:
         else:
             self._decide(request, person, standing)
 
-    def _decide(self, request: str, person: Logged, said: Sequence[Logged]) -> None:
+    def _decide(self, request: str, person: Logged, entries: Sequence[Logged]) -> None:
         """Learn what a person said last about one request, whatever others say."""
         right = _right(person)
         told = f"{_source(person)} says {_in_words(person.right or ())}"
-        self._found.overruled.extend(_merged([each], told) for each in said if _right(each) != right)
-        found = _merged([each for each in said if _right(each) == right])
+        self._found.overruled.extend(_merged([each], told) for each in entries if _right(each) != right)
+        found = _merged([each for each in entries if _right(each) == right])
         why = self._why_unlearnable(request, found)
         self._found.settled[request] = "" if why else found.flow
         if not why:
@@ -314,13 +316,13 @@ class _Sorting:
         if not self._labelled.of(found.request):
             self._found.judging.append(found)
 
-    def _weigh(self, request: str, said: Sequence[Logged]) -> None:
+    def _weigh(self, request: str, entries: Sequence[Logged]) -> None:
         """Weigh hints about one request by their witnesses; of one witness the last word counts."""
-        last = {witness_of(_source(each)): each for each in said}
+        last = {witness_of(_source(each)): each for each in entries}
         votes = Counter(_right(each) for each in last.values())
         learned = self._authored.get(request, self._learned.get(request))
-        for right in dict.fromkeys(map(_right, said)):
-            found = _merged([each for each in said if _right(each) == right])
+        for right in dict.fromkeys(map(_right, entries)):
+            found = _merged([each for each in entries if _right(each) == right])
             if not votes[right]:
                 self._found.overruled.append(_with_reason(found, "the same witness says something else later"))
             elif why := self._why_unlearnable(request, found):

@@ -24,7 +24,7 @@ from jazz_select.outcomes.evidence import same_request
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, counted
+from jazz_select.text import beginning, count_of
 from jazz_select.threads import compute
 
 _MOST_CORRECTIONS: Final = 10_000
@@ -75,7 +75,7 @@ class Learned(Framed):
         if self.version is None:
             return f"nothing was learned: {self.nothing}"
         flows = len({each.flow for each in self.added})
-        what = f"{counted(len(self.added), 'example')} learned for {counted(flows, 'flow')}"
+        what = f"{count_of(len(self.added), 'example')} learned for {count_of(flows, 'flow')}"
         what += f", {self.taken_out} taken out" if self.taken_out else ""
         return f"{what}; {self.cost}" if self.cost else what
 

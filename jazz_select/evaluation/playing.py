@@ -22,7 +22,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.tool_call import stubbed
 from jazz_select.selector.candidates_stage import side_by_side
-from jazz_select.text import beginning, counted, describe_error, one_line
+from jazz_select.text import beginning, count_of, describe_error, one_line
 from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ class Script:
             failed.append(Check(name="chooses", passed=False, expected=", ".join(self._chooses or ()), seen=seen))
         if self._in_vain or self._left:
             replies = self._given + len(self._left)
-            asked = counted(self._given + len(self._in_vain), "question")
+            asked = count_of(self._given + len(self._in_vain), "question")
             rest = f"nothing answers {self._in_vain[0]!r}" if self._in_vain else f"nobody asked for {self._left[0]!r}"
             seen = beginning(f"{asked}: {rest}", _SHOWN)
             expected = f"{replies} {'reply' if replies == 1 else 'replies'}"

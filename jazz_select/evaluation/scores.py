@@ -16,7 +16,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
 from jazz_select.selector.forecast import Forecast
 from jazz_select.stages import StageName
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 _ORDER: Final[tuple[StageName, ...]] = ("recall", "transformer", "decider", "chat", "user")
 
@@ -356,7 +356,7 @@ class Evaluation(Framed):
             for name, each in self.measures.items()
             if name in _IN_SUMMARY and each.value is not None
         ]
-        return ", ".join((counted(len(self.judged), "case"), counted(self.flows, "flow"), *measures))
+        return ", ".join((count_of(len(self.judged), "case"), count_of(self.flows, "flow"), *measures))
 
 
 def _places(each: Judged) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
 from jazz_select.serialization import JsonData
 from jazz_select.stages import is_none_suspected
-from jazz_select.text import counted
+from jazz_select.text import count_of
 
 _LEAST_EXAMPLES: Final = 3
 """A flow with fewer examples spares none to judge by."""
@@ -57,9 +57,9 @@ class Cost:
         gain = self.gain
         change = gain.after - gain.before
         return (
-            f"right first {gain.before:.1%} → {gain.after:.1%} of {counted(gain.requests, 'known request')} "
+            f"right first {gain.before:.1%} → {gain.after:.1%} of {count_of(gain.requests, 'known request')} "
             f"({100 * change:+.1f} points, {100 * gain.low:+.1f} to {100 * gain.high:+.1f}); "
-            f"{counted(len(self.moved), 'request')} would move, {len(self.lost)} away from what is right"
+            f"{count_of(len(self.moved), 'request')} would move, {len(self.lost)} away from what is right"
         )
 
 

@@ -23,7 +23,7 @@ from jazz_select.memory.fit.fitting import (
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed
 from jazz_select.ports import FlowStore, Key, Vectors
-from jazz_select.text import counted, one_line, some_of
+from jazz_select.text import count_of, one_line, some_of
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
@@ -309,14 +309,14 @@ class IndexWriter:
         earlier = RecallModel.from_note(await self._store.read_note(agent_id))
         notes: list[str] = []
         if labels and earlier.labelled:
-            were = counted(earlier.labelled, "labelled request")
+            were = count_of(earlier.labelled, "labelled request")
             what = "confidence is learned from the examples alone again"
             notes.append(
                 f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew"
             )
         if log and (earlier.evidence is not None or earlier.persons):
             count = len(earlier.persons) if earlier.evidence is None else earlier.evidence.agreement.requests
-            were = counted(count, "logged request")
+            were = count_of(count, "logged request")
             notes.append(
                 f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew"
             )
@@ -456,13 +456,13 @@ class _Seen:
         if not self.has_examples:
             return "no flow has examples, so nothing is learned from the log"
         if not self.evidence:
-            told = f"{counted(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
+            told = f"{count_of(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
             held = f"; what persons said of {len(self.persons)} of them holds for these alone" if self.persons else ""
             return f"{told}{held}"
         kinds = Counter(each.source.kind for each in self.evidence if each.trust > TOSS)
         by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
         hinted = labelled - by_persons - by_models
-        told = f"learned from {counted(labelled, 'logged request')}: models chose for {by_models}"
+        told = f"learned from {count_of(labelled, 'logged request')}: models chose for {by_models}"
         return f"{told}, persons corrected {by_persons}, several witnesses agreed on {hinted}"
 
 

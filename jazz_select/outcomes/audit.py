@@ -153,7 +153,7 @@ def audit_of(
     stored = kept.moves(agent_id)
     due = tuple(_own_moves(due, stored[len(moves) :]))
     moves = (*stored, *(each for each in due if not _is_stored(each, stored)))
-    return _measured(answers, moves, promise("")), due
+    return _measure_audit(answers, moves, promise("")), due
 
 
 def _own_moves(due: Iterable[Move], added: Sequence[Move]) -> Iterator[Move]:
@@ -180,7 +180,7 @@ def measure_promise(
     """
     sure = [each for each in answers if each.sure]
     due = tuple(_due(sure, moves, promise))
-    return _measured(answers, (*moves, *due), promise("")), due
+    return _measure_audit(answers, (*moves, *due), promise("")), due
 
 
 def _silent(answers: Iterable[RecallAnswer]) -> dict[str, int]:
@@ -217,15 +217,15 @@ def suspected_flows(answers: Iterable[RecallAnswer]) -> tuple[str, ...]:
     return tuple(sorted(suspected))
 
 
-def _measured(answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: float | None) -> Audit:
-    recent = _since((each for each in answers if each.sure), _last_fit(moves))
+def _measure_audit(answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: float | None) -> Audit:
+    recent = _answers_since((each for each in answers if each.sure), _last_fit(moves))
     by_flow = _by_flow(recent)
-    raised = {each.flow for each in moves if each.flow and _raised(moves, each.flow)}
-    flows = [_tally(name, by_flow.get(name, ()), _raised(moves, name)) for name in {*by_flow, *raised}]
+    raised = {each.flow for each in moves if each.flow and _raised_threshold(moves, each.flow)}
+    flows = [_tally(name, by_flow.get(name, ()), _raised_threshold(moves, name)) for name in {*by_flow, *raised}]
     told = [each for each in flows if each.threshold or each.differed or each.corrected]
     return Audit(
         promise=promise,
-        whole=_tally("", recent, _raised(moves, "")),
+        whole=_tally("", recent, _raised_threshold(moves, "")),
         flows=tuple(sorted(told, key=lambda each: (-each.differed - each.corrected, each.flow))),
         moves=tuple(moves),
         suspected=suspected_flows(answers),
@@ -242,7 +242,7 @@ def _due(
         move = _move_of(flow, own, moves, promise(flow), by_chance=_BY_CHANCE_OF_ONE)
         if move is not None:
             yield move
-        if _raised(moves if move is None else (*moves, move), flow):
+        if _raised_threshold(moves if move is None else (*moves, move), flow):
             raised.add(flow)
     rest = [each for each in answers if each.flow not in raised]
     move = _move_of("", rest, moves, promise(""), by_chance=_BY_CHANCE)
@@ -255,10 +255,12 @@ def _move_of(
 ) -> Move | None:
     if promise is None:
         return None
-    threshold = _raised(moves, flow)
+    threshold = _raised_threshold(moves, flow)
     changed = _last_change(moves, flow)
     heard = [
-        each for each in _since(answers, max(changed, _last_fit(moves))) if each.differs is not None or not each.asked
+        each
+        for each in _answers_since(answers, max(changed, _last_fit(moves)))
+        if each.differs is not None or not each.asked
     ]
     in_force = [each for each in heard if each.confidence >= threshold]
     audited = [each for each in in_force if each.asked]
@@ -276,7 +278,7 @@ def _move_of(
                 requests=len(group),
                 why=f"{len(wrong)} of {len(group)} {_AUDITED if group is audited else _CORRECTED}",
             )
-    since = _since(answers, changed)  # a fit is no reason to wait longer
+    since = _answers_since(answers, changed)  # a fit is no reason to wait longer
     below = [each for each in since if each.asked and each.differs is not None and each.confidence < threshold]
     wrong = sum(each.differs is True for each in below)
     if len(below) >= max(_FEWEST_TO_LOWER, _inverse(promise)) and wrong <= promise * len(below):
@@ -314,7 +316,7 @@ def _inverse(promise: float) -> float:
     return 1 / promise if promise > 0 else inf
 
 
-def _since(answers: Iterable[RecallAnswer], after: int) -> list[RecallAnswer]:
+def _answers_since(answers: Iterable[RecallAnswer], after: int) -> list[RecallAnswer]:
     return [each for each in answers if each.n > after]
 
 
@@ -347,7 +349,7 @@ def _tally(flow: str, answers: Iterable[RecallAnswer], threshold: float) -> Meas
     )
 
 
-def _raised(moves: Sequence[Move], flow: str) -> float:
+def _raised_threshold(moves: Sequence[Move], flow: str) -> float:
     """Return the threshold to which the last move of a flow, or of all, raised it; 0 where it was lowered again."""
     last = next((each for each in reversed(moves) if each.flow == flow and each.kind != "fitted"), None)
     return last.threshold if last is not None and last.kind == "raised" else 0.0

@@ -171,7 +171,7 @@ def feedback_of_row(row: Sequence[Any]) -> tuple[str, Feedback]:
     entry, at, right, note, *source = row
     if not isinstance(at, float) or not isinstance(note, str):
         raise ValueError("a row of feedback has values of other kinds than its columns")  # noqa: TRY004 - it is data
-    names = None if right == TAKEN_BACK else _listed(right, str)
+    names = None if right == TAKEN_BACK else _read_list(right, str)
     return str(entry), Feedback(at=at, right=names, source=_source(*source), note=note)
 
 
@@ -188,9 +188,9 @@ def feedback_by_entry(rows: Iterable[Sequence[Any]]) -> dict[str, list[Feedback]
     return found
 
 
-def correction_of(said: Sequence[Feedback]) -> Feedback | None:
+def correction_of(entry: Sequence[Feedback]) -> Feedback | None:
     """Return the feedback that counts: the last one of the source that weighs most."""
-    return max(reversed(said), key=lambda each: each.source.weight, default=None)
+    return max(reversed(entry), key=lambda each: each.source.weight, default=None)
 
 
 def _source(kind: object, name: object, key: object) -> Source:
@@ -207,7 +207,7 @@ def _check_row(row: tuple[Any, ...]) -> None:
             raise ValueError(f"{name} of an entry is {type(value).__name__}, not {kind}")
 
 
-def _listed(text: object, kind: Any) -> tuple[Any, ...]:
+def _read_list(text: object, kind: Any) -> tuple[Any, ...]:
     """Read a list in JSON; raise ValueError unless all in it are of a kind."""
     found = orjson.loads(cast("str", text))
     if not isinstance(found, list) or not all(isinstance(each, kind) for each in cast("list[object]", found)):
@@ -219,8 +219,8 @@ def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     """Build an entry from a row of `COLUMNS` and what was said about it."""
     _check_row(row)
     values = dict(zip(_FIELDS, row, strict=False))
-    values |= {name: _listed(values[name], str) for name in ("chosen", "candidates")}
-    values["confidences"] = _listed(values["confidences"], int | float | None)
+    values |= {name: _read_list(values[name], str) for name in ("chosen", "candidates")}
+    values["confidences"] = _read_list(values["confidences"], int | float | None)
     values |= {name: bool(values[name]) for name in ("alone", "asked", "sure")}
     values["chosen_by"] = _source(*row[-OF_SOURCE:])
     correction = correction_of(said)
@@ -262,7 +262,7 @@ def recall_answer(row: tuple[Any, ...], said: Sequence[Feedback], *, sure: bool)
     if correction is not None and correction.source.kind == "person" and correction.right is not None:
         right = correction.right
     elif asked and kind == "model":
-        right = _listed(chosen, str)
+        right = _read_list(chosen, str)
     differs: bool | None = None
     if right is not None:
         differs = tuple(right) != (flow,) if sure else flow not in right

@@ -214,11 +214,11 @@ def _said_at(entry: Logged) -> float:
     return entry.at if entry.corrected_at is None else entry.corrected_at
 
 
-def _last_word(said: Iterable[_Word]) -> Evidence | None:
+def _last_word(entries: Iterable[_Word]) -> Evidence | None:
     """Return what persons said last about a request; None if that is nothing that can be learned."""
     last: Evidence | None = None
-    for word in sorted(said, key=lambda each: each.at):
-        last = None if word.found is None else _later(last, word.found)
+    for word in sorted(entries, key=lambda each: each.at):
+        last = None if word.found is None else _merge_evidence(last, word.found)
     return last
 
 
@@ -281,7 +281,7 @@ def _hint(entry: Logged, right: str, source: Source, *, said_at: float) -> Hint:
     )
 
 
-def _later(earlier: Evidence | None, found: Evidence) -> Evidence:
+def _merge_evidence(earlier: Evidence | None, found: Evidence) -> Evidence:
     """Return what a person said last about a request, with all entries that say the same."""
     if earlier is None or earlier.right != found.right:
         return found

@@ -168,7 +168,7 @@ class OutcomeLog:
                 entry,
                 time(),
                 as_text(agent_id),
-                self._stored(request),
+                self._redact_text(request),
                 alone,
                 _names(chosen),
                 _names([each.flow_name or each.flow_id for each in offered]),
@@ -176,7 +176,7 @@ class OutcomeLog:
                 _rounded(decision.p_none),
                 decision.reason.value,
                 decision.tier.value,
-                _asked(decision),
+                _asks_model(decision),
                 sure,
                 as_text(decision.model)[:_LONGEST_NAME],
                 usage.input_tokens if usage else 0,
@@ -226,7 +226,7 @@ class OutcomeLog:
         try:
             source = said_by("agent") if source is None else source
             names = TAKEN_BACK if right is None else _names(right[:MOST_RIGHT])
-            row = (entry, time(), names, self._stored(note), *_columns_of(source))
+            row = (entry, time(), names, self._redact_text(note), *_columns_of(source))
             self._writer.put("feedback", row)
         except Exception as error:  # noqa: BLE001 - likewise
             self._writer.lost(1, describe_error(error))
@@ -368,7 +368,7 @@ class OutcomeLog:
         which = EntryFilter(agent_id=agent_id, corrected=corrected, since=since, last=last, key=key)
         yield from self._store.entries(which)
 
-    def _stored(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         """Return the redacted text to store."""
         if self._redact is not None:
             try:
@@ -398,7 +398,9 @@ def source_of(decision: Decision) -> Source:
     reason = decision.reason
     if reason is Reason.USER:
         return said_by("user")
-    if reason in {Reason.LLM, Reason.DECIDER} or (reason is Reason.NONE and _asked(decision) and not decision.error):
+    if reason in {Reason.LLM, Reason.DECIDER} or (
+        reason is Reason.NONE and _asks_model(decision) and not decision.error
+    ):
         return Source(kind="model", name=decision.model, key=current_caller().key)
     return Source(kind="recall", key=current_caller().key)
 
@@ -407,7 +409,7 @@ def _columns_of(source: Source) -> tuple[str, str, str]:
     return source.kind, as_text(source.name)[:_LONGEST_NAME], as_text(source.key)[:_LONGEST_NAME]
 
 
-def _asked(decision: Decision) -> bool:
+def _asks_model(decision: Decision) -> bool:
     """Whether a chat model or a decision model was asked, even if it failed."""
     said = decision.raw_reply is not None or decision.attempts > 0 or bool(decision.error)
     return said or any(each.calls or each.outcome == "failed" for each in decision.stages)

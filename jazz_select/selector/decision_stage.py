@@ -111,7 +111,7 @@ def _meaning(candidate: Candidate) -> str:
     return " ".join((f"{name}.", *(part for part in parts if part)))
 
 
-def posteriors(candidates: Sequence[Candidate], said: Mapping[str, float]) -> dict[str, float]:
+def posteriors(candidates: Sequence[Candidate], probabilities: Mapping[str, float]) -> dict[str, float]:
     """Combine recall and the decision model's `said`: confidence by flow id, and P(none) by `NONE`, summing to one.
 
     Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
@@ -120,7 +120,8 @@ def posteriors(candidates: Sequence[Candidate], said: Mapping[str, float]) -> di
     before = _prior_chances(candidates)
     options = len(before)
     score = {
-        each: log(max(known, _LEAST)) + DISCOUNT * log((1 - LAPSE_RATE) * said.get(each, 0.0) + LAPSE_RATE / options)
+        each: log(max(known, _LEAST))
+        + DISCOUNT * log((1 - LAPSE_RATE) * probabilities.get(each, 0.0) + LAPSE_RATE / options)
         for each, known in before.items()
     }
     most = max(score.values())

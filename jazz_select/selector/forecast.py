@@ -9,7 +9,7 @@ from jazz_select.selector.calibration import fit_line
 from jazz_select.selector.policy import Policy
 from jazz_select.serialization import JsonData
 from jazz_select.stages import SHARED, LeaveOneOutConfidence, Thresholds
-from jazz_select.text import counted, some_of
+from jazz_select.text import count_of, some_of
 from jazz_select.values import Reason
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Forecast(JsonData):
         if not self.share_alone:
             return f"{known}; about all else this catalogue always asks: within {budget} recall decides nothing alone"
         error = "" if self.expected_error is None else f", {self.expected_error:.1%} of them wrongly,"
-        by = f", by {counted(self.learned_from, 'logged request')}" if self.learned_from else ""
+        by = f", by {count_of(self.learned_from, 'logged request')}" if self.learned_from else ""
         share = f"{self.share_alone:.1%} alone{error} within {budget}{by}"
         return f"{known}; of other requests recall is expected to decide {share}"
 
@@ -140,7 +140,7 @@ class Forecast(JsonData):
         if self.thin_flows:
             ways.append(f"more examples, first of {some_of(self.thin_flows, _MOST_NAMED)}")
         if self.calibrated_share is not None:
-            these = counted(self.labelled, "labelled request")
+            these = count_of(self.labelled, "labelled request")
             ways.append(f"the {these} given to calibrate, which gives {self.calibrated_share:.1%}")
         elif self.share_alone is not None and self.labelled < _ENOUGH_LABELLED:
             more = " more" if self.labelled else ""

@@ -15,7 +15,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
-from jazz_select.text import counted, describe_error, json_line, name_shown
+from jazz_select.text import count_of, describe_error, json_line, name_shown
 from jazz_select.threads import in_daemon_thread
 from jazz_select.values import Message
 
@@ -258,7 +258,7 @@ def _render_lines(lines: list[_Line]) -> list[str]:
 
 def _mark(gone: list[_Line]) -> str:
     counts = {kind: sum(line.kind == kind for line in gone) for kind in _NAMES}
-    named = [counted(count, _NAMES[kind]) for kind, count in counts.items() if count]
+    named = [count_of(count, _NAMES[kind]) for kind, count in counts.items() if count]
     return f"[… {', '.join(named)}, {sum(line.full for line in gone)} chars elided]"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.agent.reading.expressions.showing import month_in_words
 from jazz_select.routing.plans.plan import look_up, malformed
-from jazz_select.text import as_text, written
+from jazz_select.text import as_text, number_text
 from jazz_select.texts import current_language, say
 
 _REFERENCE: Final = re.compile(r"\{([^{}#\s]{1,100})#((?:/[^{}\s]{0,200})?)\}")
@@ -61,7 +61,7 @@ def _in_words(value: Any, pointer: str, *, is_amount: bool) -> str:
         return ""
     if is_amount and isinstance(value, int) and value >= 0 and _CENTS.search(pointer):
         return f"{value // 100}.{value % 100:02}"
-    shown = as_text(written(value)).strip()
+    shown = as_text(number_text(value)).strip()
     if _ISO_DAY.fullmatch(shown):
         return _day_in_words(shown)
     return shown if len(shown) <= _LONGEST else ""

@@ -40,7 +40,7 @@ from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.context_inputs import bind_context, declared_inputs, without_filled
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import beginning, describe_error, in_one_line, written
+from jazz_select.text import beginning, describe_error, in_one_line, number_text
 from jazz_select.texts import say
 from jazz_select.threads import is_cancelled, spent_budget
 from jazz_select.words import folded_name
@@ -152,17 +152,17 @@ def _short_value(value: Any) -> Any:
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
-def merge_runs(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
+def merge_runs(so_far: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     """Merge the runs of its parts into a composite's run, with the most severe status among them."""
     if not parts:
-        return begun
-    facts = dict(begun.facts)
+        return so_far
+    facts = dict(so_far.facts)
     for part in parts:
         facts.update(part.facts)
-    lost = _still([name for part in (begun, *parts) for name in part.lost], facts)
+    lost = _still([name for part in (so_far, *parts) for name in part.lost], facts)
     worst = max(parts, key=lambda part: _WORST[part.status])
     return replace(
-        begun,
+        so_far,
         status=worst.status,
         parts=parts,
         facts=facts,
@@ -209,43 +209,43 @@ class FlowRunner:
     ) -> FlowRun:
         """Run the unfinished steps of a flow on the known facts. A failure is reported in the result, not raised."""
         before = self.before.get(path)
-        begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
+        so_far = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
             known = {**facts, **before.own, **self.fixed}
             now = {"status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
-            begun = replace(begun, **{**_progress(before), **now})
+            so_far = replace(so_far, **{**_progress(before), **now})
             if before.refusal and path != "0":
                 # It is over, and the user was told why, while other parts still wait for an answer.
-                return replace(begun, status="blocked", problem=f"it was refused before: {before.refusal}")
-            has_run_parts = flow.composite and not _lacks_branch(flow, begun)
+                return replace(so_far, status="blocked", problem=f"it was refused before: {before.refusal}")
+            has_run_parts = flow.composite and not _lacks_branch(flow, so_far)
             if before.status == "done" and (not has_run_parts or self._is_whole(flow, path)):
-                return begun
+                return so_far
         with span(flow.name, "node") as traced:
-            run = await _as_far(begun, self._run(flow, begun, before))
+            run = await _as_far(so_far, self._run(flow, so_far, before))
             if traced is not None:
                 traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks)})
                 traced.hold({"problem": run.problem})
         return run
 
-    async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
-        chain, is_whole = chain_of(flow), self._is_whole(flow, begun.path)
-        is_for_every = self.every and begun.path == "0" and self.go_on is not None and not flow.composite
+    async def _run(self, flow: BaseFlow, so_far: FlowRun, before: Part | None) -> FlowRun:
+        chain, is_whole = chain_of(flow), self._is_whole(flow, so_far.path)
+        is_for_every = self.every and so_far.path == "0" and self.go_on is not None and not flow.composite
         if not flow.manual and not is_for_every and not chain:
-            begun = await self._asking(flow, begun, ())
+            so_far = await self._asking(flow, so_far, ())
         if flow.manual:
-            run = replace(begun, status="open", problem=_MANUAL)
+            run = replace(so_far, status="open", problem=_MANUAL)
         elif is_for_every:
-            run = replace(begun, status="open", problem=_EVERY)
-        elif begun.status != "done":
-            run = begun
+            run = replace(so_far, status="open", problem=_EVERY)
+        elif so_far.status != "done":
+            run = so_far
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
-            run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
-        elif left := steps_left(chain, begun.done):
-            run = await self._chained(flow, begun, left)
+            run = replace(so_far, status="open", problem=_OPEN)  # its chain has ended and must not run again
+        elif left := steps_left(chain, so_far.done):
+            run = await self._chained(flow, so_far, left)
         elif chain or flow.composite:
-            run = begun
+            run = so_far
         else:
-            run = replace(begun, status="open", problem="its author gave it no chain of tools")
+            run = replace(so_far, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
         mine = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
@@ -259,10 +259,10 @@ class FlowRunner:
         The steps describe work before, between and after the parts, which the prompt of a single part does not show.
         The tools of a manual part are not the model's to call.
         """
-        begun = any(each.startswith(f"{path}/") for each in self.before)
+        so_far = any(each.startswith(f"{path}/") for each in self.before)
         manual = any(part.manual for part in walk_flow(flow) if part is not flow)
         own = flow.composite and bool(flow.steps) and not any(map(chain_of, walk_flow(flow))) and not manual
-        return self.go_on is not None and own and not begun
+        return self.go_on is not None and own and not so_far
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         if flow.manual:
@@ -274,55 +274,55 @@ class FlowRunner:
             return run
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
-    async def _chained(self, flow: BaseFlow, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
+    async def _chained(self, flow: BaseFlow, so_far: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         names, chain = [name for name, _ in left], [step for _, step in left]
-        has_stayed = begun.left[:1] == tuple(names[:1])
-        if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
-            chain = [begun.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
-        begun = replace(begun, left=tuple(names))
+        has_stayed = so_far.left[:1] == tuple(names[:1])
+        if so_far.tool and has_stayed and self._may_be(so_far.tool, chain[0]):
+            chain = [so_far.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
+        so_far = replace(so_far, left=tuple(names))
         if problem := self._lacks_context(chain):
-            return replace(begun, status="failed", problem=problem)
-        begun = await self._asking(flow, begun, chain)
-        if begun.status != "done":
-            return begun
-        size, later = self._until_effect(chain, begun.facts)
-        size = min(size, self._until_input(flow, begun, chain))
-        ran = await self._executed(flow, begun, chain[:size], later)
+            return replace(so_far, status="failed", problem=problem)
+        so_far = await self._asking(flow, so_far, chain)
+        if so_far.status != "done":
+            return so_far
+        size, later = self._until_effect(chain, so_far.facts)
+        size = min(size, self._until_input(flow, so_far, chain))
+        ran = await self._executed(flow, so_far, chain[:size], later)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
-        own = {**begun.own, **{name: value for record in good for name, value in output_fields(record.output).items()}}
+        own = {**so_far.own, **{name: value for record in good for name, value in output_fields(record.output).items()}}
         went_on = [record for record in tried[-1:] if self._may_go_on(record)]
         refused = [record for record in tried[-1:] if record.status == "refused"]
         calls = [self._stored_call(record) for record in (*called, *went_on, *refused)]
         for call in calls:
             self.made(call)
         run = replace(
-            begun,
-            records=(*begun.records, *ran.records),
+            so_far,
+            records=(*so_far.records, *ran.records),
             facts=dict(ran.context),
-            lost=_still(begun.lost, ran.context),
+            lost=_still(so_far.lost, ran.context),
             own=own,
-            ran=(*begun.ran, *calls),
-            done=(*begun.done, *names[: len(called)]),
+            ran=(*so_far.ran, *calls),
+            done=(*so_far.done, *names[: len(called)]),
             left=tuple(names[len(called) :]),
             tool="",
-            last=good[-1].tool if good else begun.last,
-            final=begun.final or any(self._destroys(record) for record in tried),
+            last=good[-1].tool if good else so_far.last,
+            final=so_far.final or any(self._destroys(record) for record in tried),
         )
         if ran.status == "ok":
             return run if size == len(chain) else await self._chained(flow, run, left[size:])
-        good = [*begun.records, *good]
+        good = [*so_far.records, *good]
         return self._stopped_run(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
 
     def _destroys(self, record: StepRecord) -> bool:
         return record.status != "refused" and self.executor.tools[record.tool].destructive
 
     async def _executed(
-        self, flow: BaseFlow, begun: FlowRun, steps: Sequence[Step], later: Sequence[CallToCome]
+        self, flow: BaseFlow, so_far: FlowRun, steps: Sequence[Step], later: Sequence[CallToCome]
     ) -> RunResult:
         """Run steps on the facts of a run, and say what a call returned that others follow."""
-        name_call, ids = self.call_id(begun.path), list[str]()
+        name_call, ids = self.call_id(so_far.path), list[str]()
 
         def name_and_record(tool: str, arguments: Mapping[str, Any]) -> str:
             ids.append(name_call(tool, arguments))
@@ -330,12 +330,12 @@ class FlowRunner:
 
         ran = await self.executor.run(
             steps,
-            begun.facts,
+            so_far.facts,
             context=self.fixed,
-            after=begun.last,
+            after=so_far.last,
             fixed=(),
-            lost=begun.lost,
-            approve=self.approve(begun.path, later),
+            lost=so_far.lost,
+            approve=self.approve(so_far.path, later),
             call_id=name_and_record,
             deciding=self._decides(flow),
         )
@@ -460,70 +460,70 @@ class FlowRunner:
         tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
         return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
 
-    async def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+    async def _asking(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns, or if a value is none of the choices.
 
         Inputs are asked for before anything runs, because half a chain may be worse than none. Only those that depend
         on a tool's result are asked for once that tool has run.
         """
-        unwanted = self._state_of(flow, begun, chain).unwanted() if flow.inputs else None
+        unwanted = self._state_of(flow, so_far, chain).unwanted() if flow.inputs else None
         if unwanted:
-            kept = {name: value for name, value in begun.facts.items() if name not in unwanted or name in self.fixed}
-            begun = replace(begun, facts=kept)
+            kept = {name: value for name, value in so_far.facts.items() if name not in unwanted or name in self.fixed}
+            so_far = replace(so_far, facts=kept)
         try:
-            begun = await self._chosen_of_options(flow, begun, chain)
-            asks = self._missing(flow, begun, chain)
-            names = tuple(dict.fromkeys((*begun.wrong, *asks)))
+            so_far = await self._chosen_of_options(flow, so_far, chain)
+            asks = self._missing(flow, so_far, chain)
+            names = tuple(dict.fromkeys((*so_far.wrong, *asks)))
             if not names:
-                return begun
+                return so_far
             wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
-            why = "; ".join((*begun.wrong.values(), *filter(None, (wanting,))))
-            return await self._with_choices(flow, replace(begun, status="waiting", asks=names, problem=why), chain)
+            why = "; ".join((*so_far.wrong.values(), *filter(None, (wanting,))))
+            return await self._with_choices(flow, replace(so_far, status="waiting", asks=names, problem=why), chain)
         except CannotDo as refusal:
-            return refused_run(begun, refusal, f"the choices of an input: cannot be done: {refusal.message}")
+            return refused_run(so_far, refusal, f"the choices of an input: cannot be done: {refusal.message}")
         except WrongValue as error:
-            wrong = {name: why for name, why in error.reasons.items() if name in self._user_inputs(flow, begun)}
+            wrong = {name: why for name, why in error.reasons.items() if name in self._user_inputs(flow, so_far)}
             if not wrong:
-                return refused_run(begun, CannotDo(error.message), f"the choices of an input: {error.message}")
-            return self._asked_again(begun, wrong, error.message, begun.records)
+                return refused_run(so_far, CannotDo(error.message), f"the choices of an input: {error.message}")
+            return self._asked_again(so_far, wrong, error.message, so_far.records)
 
-    def _state_of(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> InputState:
+    def _state_of(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> InputState:
         """Return what is known of a flow's inputs before these steps."""
         to_come = {name for step in chain for name in _tools_at(step)}
         return InputState(
-            inputs=flow.inputs, facts=begun.facts, tools=(*steps_named(flow), *self.called), to_come=to_come
+            inputs=flow.inputs, facts=so_far.facts, tools=(*steps_named(flow), *self.called), to_come=to_come
         )
 
-    def _user_inputs(self, flow: BaseFlow, begun: FlowRun) -> list[str]:
+    def _user_inputs(self, flow: BaseFlow, so_far: FlowRun) -> list[str]:
         """Return the inputs whose values are the user's: neither the caller nor a tool gave them."""
-        alike = {folded_name(each) for each in (*self.fixed, *begun.own)}
-        return [each.name for each in flow.inputs if each.name in begun.facts and folded_name(each.name) not in alike]
+        alike = {folded_name(each) for each in (*self.fixed, *so_far.own)}
+        return [each.name for each in flow.inputs if each.name in so_far.facts and folded_name(each.name) not in alike]
 
-    async def _chosen_of_options(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+    async def _chosen_of_options(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Replace what was said of inputs with listed choices by the value that it means, and refuse what means none.
 
         Raises:
             CannotDo: A tool that lists them refuses.
             WrongValue: It refuses what it is called with.
         """
-        given = self._user_inputs(flow, begun)
+        given = self._user_inputs(flow, so_far)
         for declared in (each for each in flow.inputs if each.by_tool is not None and each.name in given):
-            state = self._state_of(flow, begun, chain)
+            state = self._state_of(flow, so_far, chain)
             if not state.is_ready(declared):
                 continue
             options = await self.options.list_options(declared, state)
             if options is None:
                 continue
-            said = begun.facts[declared.name]
+            said = so_far.facts[declared.name]
             value = option_named(options, said)
-            facts = {name: each for name, each in begun.facts.items() if name != declared.name}
+            facts = {name: each for name, each in so_far.facts.items() if name != declared.name}
             if value is not None:
-                begun = replace(begun, facts={**facts, declared.name: value})
+                so_far = replace(so_far, facts={**facts, declared.name: value})
                 continue
-            shown = beginning(in_one_line(written(said)), _LONGEST_GIVEN)
+            shown = beginning(in_one_line(number_text(said)), _LONGEST_GIVEN)
             why = say("wrong_value", value=shown, input=declared.words)
-            begun = replace(begun, facts=facts, wrong={**begun.wrong, declared.name: why})
-        return begun
+            so_far = replace(so_far, facts=facts, wrong={**so_far.wrong, declared.name: why})
+        return so_far
 
     async def _with_choices(self, flow: BaseFlow, waits: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Add the choices and proposals of the inputs that are asked for now.
@@ -575,16 +575,16 @@ class FlowRunner:
             raise WrongValue(narrowing[-1], text)
         raise CannotDo(text)
 
-    def _until_input(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> int:
+    def _until_input(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> int:
         """Return how many steps to run before an input may be asked for that depends on their results."""
-        awaited = self._state_of(flow, begun, chain).awaited_tools() if flow.inputs else set[str]()
+        awaited = self._state_of(flow, so_far, chain).awaited_tools() if flow.inputs else set[str]()
         places = (place for place, step in enumerate(chain, 1) if not awaited.isdisjoint(_tools_at(step)))
         return next(places, len(chain)) if awaited else len(chain)
 
-    def _missing(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> dict[str, str]:
+    def _missing(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> dict[str, str]:
         """Return the inputs to ask for before these steps, each with the flow or the tool that wants it."""
-        state = self._state_of(flow, begun, chain)
-        given = set(begun.facts)
+        state = self._state_of(flow, so_far, chain)
+        given = set(so_far.facts)
         named = (self.executor.tools.get(step) for step in chain if isinstance(step, str))
         alike = set(map(folded_name, given)) | declared_inputs(tool for tool in named if tool is not None)
         later_asked = {each.name for each in flow.inputs if state.is_wanted(each) is None or not state.is_ready(each)}
@@ -598,8 +598,8 @@ class FlowRunner:
             tool = self.executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:
                 break
-            later = dict.fromkeys(given - begun.facts.keys(), "something")
-            for name in arguments_of(tool, {**later, **begun.facts})[1]:
+            later = dict.fromkeys(given - so_far.facts.keys(), "something")
+            for name in arguments_of(tool, {**later, **so_far.facts})[1]:
                 if name not in later_asked:
                     asks.setdefault(name, tool.name)
             returned = {each.name for each in outputs(tool)}
@@ -608,35 +608,35 @@ class FlowRunner:
             given |= returned
         return asks
 
-    async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
-        parts, paths = flow.subflows, part_paths(flow, begun.path)
+    async def _composite(self, flow: BaseFlow, so_far: FlowRun) -> FlowRun:
+        parts, paths = flow.subflows, part_paths(flow, so_far.path)
         if isinstance(flow, ConditionalFlow):
-            before = self.before.get(begun.path)
-            place = paths.index(begun.branch) if begun.branch in paths else None
+            before = self.before.get(so_far.path)
+            place = paths.index(so_far.branch) if so_far.branch in paths else None
             if place is None and (before is None or before.status not in {"open", "active"}):
                 try:
                     place = await self.choose(flow)
                 except ModelError as error:
-                    return put_off(begun, describe_error(error))
+                    return put_off(so_far, describe_error(error))
             if place is None:
-                return replace(begun, status="open", problem="no branch fits")
-            run = await self.run(parts[place], begun.facts, paths[place], lost=begun.lost)
-            return merge_runs(replace(begun, branch=paths[place]), (run,))
+                return replace(so_far, status="open", problem="no branch fits")
+            run = await self.run(parts[place], so_far.facts, paths[place], lost=so_far.lost)
+            return merge_runs(replace(so_far, branch=paths[place]), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self.run(part, begun.facts, path, lost=begun.lost))
+                    group.create_task(self.run(part, so_far.facts, path, lost=so_far.lost))
                     for part, path in zip(parts, paths, strict=True)
                 ]
-            return merge_runs(begun, tuple(task.result() for task in tasks))
+            return merge_runs(so_far, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
-        facts, lost = begun.facts, begun.lost
+        facts, lost = so_far.facts, so_far.lost
         for part, path in zip(parts, paths, strict=True):
             runs.append(await self.run(part, facts, path, lost=lost))
             facts, lost = runs[-1].facts, runs[-1].lost
             if runs[-1].status != "done":
                 break
-        return merge_runs(begun, tuple(runs))
+        return merge_runs(so_far, tuple(runs))
 
 
 def _tools_at(step: Step) -> tuple[str, ...]:

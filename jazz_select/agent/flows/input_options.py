@@ -16,7 +16,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool, fingerprint
 from jazz_select.routing.tools.context_inputs import bind_context, filled_arguments
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, one_line, written
+from jazz_select.text import beginning, number_text, one_line
 
 _TIMEOUT_S: Final = 10.0
 _MOST_STORED: Final = 100
@@ -106,10 +106,12 @@ def _options(entries: Sequence[Any], choices: ToolChoices, call: str) -> InputOp
         if not _is_plain(value):
             continue
         named = known.get(choices.label) if choices.label else None
-        shown = written(named if _is_plain(named) else value)
+        shown = number_text(named if _is_plain(named) else value)
         found.setdefault(str(value), (value, beginning(visible(one_line(shown)), _LONGEST_LABEL)))
     labels = Counter(label for _, label in found.values())
-    told = [(value, label if labels[label] == 1 else f"{label} ({written(value)})") for value, label in found.values()]
+    told = [
+        (value, label if labels[label] == 1 else f"{label} ({number_text(value)})") for value, label in found.values()
+    ]
     return InputOptions(entries=tuple(told), is_whole=len(entries) <= _MOST_READ, call=call)
 
 

@@ -315,9 +315,9 @@ def shown_texts(
     return texts
 
 
-def _behind(parts: Sequence[str], said: str) -> str:
+def _behind(parts: Sequence[str], text: str) -> str:
     """Append what a user said to our parts, quoted, so that none of it passes for one of them."""
-    return "\n\n".join((*parts, f"{_SAYS}\n{json_line(said)}"))
+    return "\n\n".join((*parts, f"{_SAYS}\n{json_line(text)}"))
 
 
 def _calls_then(view: ConversationView) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, filled, in_one_line, in_words, written
+from jazz_select.text import beginning, describe_error, fill_fields, in_one_line, in_words, number_text
 from jazz_select.texts import current_language, say
 from jazz_select.threads import run_with_timeout
 
@@ -87,7 +87,7 @@ def _tools_of(flow: BaseFlow | None, tools: Mapping[str, Tool]) -> list[Tool]:
 
 async def _type_problem(tools: Iterable[Tool], name: str, value: object) -> str:
     """Return, for the user, why a value is none that these tools take; empty if they take it."""
-    shown = beginning(in_one_line(in_full(written(value), current_language())), _LONGEST)
+    shown = beginning(in_one_line(in_full(number_text(value), current_language())), _LONGEST)
     for tool in tools:
         if name not in fields(tool.input_schema):
             continue
@@ -122,7 +122,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
         CannotDo: The check says that the flow cannot be done with this value.
         WrongValue: The check refuses this value, or others.
     """
-    shown = beginning(in_one_line(written(value)), _LONGEST)
+    shown = beginning(in_one_line(number_text(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
     try:
         if isinstance(declared.check, str):
@@ -137,7 +137,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
     if answer is None or answer is True:
         return "", ""
     if answer is False:
-        own = filled(declared.problem, {"value": shown})
+        own = fill_fields(declared.problem, {"value": shown})
         return own or say("wrong_value", value=shown, input=declared.words), ""
     if isinstance(answer, str) and answer.strip():
         return answer, ""

@@ -27,7 +27,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import entry_nodes
 from jazz_select.json_values import plain
 from jazz_select.selector.forecast import Forecast
-from jazz_select.text import beginning, counted
+from jazz_select.text import beginning, count_of
 
 _ENTRY = re.compile(r"^(?P<file>.+?)(?::\d+){0,2} \(flow (?P<entry>\d+)\)$", re.DOTALL)
 _LINE = re.compile(r"\((?P<file>[^()\n]+\.py):(?P<line>\d+)\)")
@@ -371,8 +371,8 @@ class Findings(Framed):
         return rows, columns
 
     def __str__(self) -> str:
-        counts = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
-        return f"{counts or 'nothing'} in {counted(self.flows, 'flow')}"
+        counts = ", ".join(count_of(count, name) for name, count in self.counts.items() if count)
+        return f"{counts or 'nothing'} in {count_of(self.flows, 'flow')}"
 
 
 def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:

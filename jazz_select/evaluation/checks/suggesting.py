@@ -34,7 +34,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.outcomes.entries import Logged, labels
 from jazz_select.ports import Embedder
-from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, misspelt
+from jazz_select.text import as_text, beginning, count_of, describe_error, in_one_line, json_line, misspelt
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
@@ -186,7 +186,7 @@ class Suggestions(Framed):
         return rows, ["flow", "part", "text", "source", "why", "other", "evidence"]
 
     def __str__(self) -> str:
-        return f"{counted(len(self.suggested), 'suggestion')} for {counted(len(self.wanting), 'flow')}"
+        return f"{count_of(len(self.suggested), 'suggestion')} for {count_of(len(self.wanting), 'flow')}"
 
     def to_yaml(self) -> str:
         """Return a YAML file for review. It is no file of flows, and `load_flows` rejects it."""

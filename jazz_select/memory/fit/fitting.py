@@ -29,7 +29,7 @@ from jazz_select.memory.fit.model import (
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
 from jazz_select.outcomes.evidence import NONE, Evidence, request_digest
 from jazz_select.ports import ArmHits, Vectors
-from jazz_select.text import counted
+from jazz_select.text import count_of
 from jazz_select.values import FlowCard, flow_id
 
 MAX_ASKED = 1_000
@@ -124,7 +124,7 @@ def fit(
     scales = _weighted(_widths(legs), legs, asked)
     flows = len({each.flow for each in asked})
     caveat = (
-        f"{counted(len(asked), 'example')} of {counted(flows, 'flow')} are too few to calibrate "
+        f"{count_of(len(asked), 'example')} of {count_of(flows, 'flow')} are too few to calibrate "
         f"({MIN_ASKED} of {MIN_FLOWS} are needed)"
     )
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)

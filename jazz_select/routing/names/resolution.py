@@ -386,11 +386,11 @@ class NameIndex:
         )
         return Resolution(requested=name, tool=tool, stage=stage, score=fit.score, reason=reason)
 
-    def _ambiguous(self, name: str, meant: Sequence[str]) -> Resolution:
+    def _ambiguous(self, name: str, candidates: Sequence[str]) -> Resolution:
         return Resolution(
             requested=name,
-            suggestions=tuple(meant[:_LISTED]),
-            reason=f"it may mean any of {len(meant)} tools",
+            suggestions=tuple(candidates[:_LISTED]),
+            reason=f"it may mean any of {len(candidates)} tools",
             connected_tools=self.names,
         )
 

@@ -126,7 +126,7 @@ class _Comparison:
             return NEVER
         if any(other.type == "" and other.certain and not other.schema for other in theirs):
             return SURELY
-        found = _together(self._own(own, theirs, wanted, depth) for own in ours)
+        found = _combine_scores(self._compare_alternative(own, theirs, wanted, depth) for own in ours)
         return SURELY if found == PERHAPS and self._same(out, wanted) else found
 
     def _alternatives(self, schema: object, reading: Cursor) -> list[Alternative]:
@@ -149,14 +149,16 @@ class _Comparison:
             self._roots_alike = written(self._out.root) == written(self._in.root) != b""
         return self._roots_alike
 
-    def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
+    def _compare_alternative(
+        self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int
+    ) -> float:
         """Compare one alternative of the output, by its listed values or else by its type."""
         values = own.schema.get("enum")
         if not isinstance(values, list):
-            return max(self._one(own, other, depth) for other in theirs)
+            return max(self._compare_types(own, other, depth) for other in theirs)
         kept = self._possible(own, cast("list[Any]", values))
         held = verdicts(kept, wanted, self._in)
-        return _together(PERHAPS if each is None else float(each) for each in held) if held else NEVER
+        return _combine_scores(PERHAPS if each is None else float(each) for each in held) if held else NEVER
 
     def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
         if own.schema.keys() <= {"enum", "type"}:
@@ -164,7 +166,7 @@ class _Comparison:
         held = verdicts(values, own.schema, self._out)
         return [each for each, verdict in zip(values, held, strict=True) if verdict is not False]
 
-    def _one(self, own: Alternative, other: Alternative, depth: int) -> float:
+    def _compare_types(self, own: Alternative, other: Alternative, depth: int) -> float:
         self._left -= 1
         kind, wanted = own.sure_type, other.sure_type
         if not kind:
@@ -291,7 +293,7 @@ def _within(low: Any, high: Any, least: Any, most: Any) -> float:
     return SURELY if low >= least and high <= most else PERHAPS
 
 
-def _together(scores: Iterable[float]) -> float:
+def _combine_scores(scores: Iterable[float]) -> float:
     """Combine scores: all fit, none fits, or it depends."""
     found = set(scores)
     return found.pop() if len(found) == 1 else PERHAPS

@@ -128,15 +128,15 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
     known = node_in_todays_words(cast("Schema", schema), reading.dialect)
     if known.get("nullable") is True:
         # Without a type beside it: its standard says that this means nothing, who writes it means null.
-        yield from _spread(_without(known, "nullable"), reading, hops + 1)
+        yield from _spread(_drop_keywords(known, "nullable"), reading, hops + 1)
         yield Alternative("null", {}, certain=False)
     elif known.get("unevaluatedProperties") is False and any(each in known for each in _BESIDE):
-        yield from _closed(known, reading, hops)
+        yield from _closed_alternatives(known, reading, hops)
     elif "$ref" in known:
         target = referred(known["$ref"], reading.root)
-        yield from _merged([target, _without(known, "$ref")], reading, hops)
+        yield from _merge_parts([target, _drop_keywords(known, "$ref")], reading, hops)
     elif isinstance(known.get("allOf"), list):
-        yield from _merged([*known["allOf"], _without(known, "allOf")], reading, hops)
+        yield from _merge_parts([*known["allOf"], _drop_keywords(known, "allOf")], reading, hops)
     elif keyword := next((each for each in _SPREADING if isinstance(known.get(each), list) and known[each]), ""):
         yield from _either(known, keyword, reading, hops)
     elif "if" in known:
@@ -145,9 +145,11 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
         yield from _plain(known, reading, hops)
 
 
-def _closed(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
+def _closed_alternatives(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield the alternatives of `unevaluatedProperties: false`, without those that require an undeclared property."""
-    ways = list(islice(_spread(_without(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1))
+    ways = list(
+        islice(_spread(_drop_keywords(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1)
+    )
     named = {name for each in ways for name in mapping(each.schema.get("properties"))}
     is_told = all(each.certain and _NAMING.isdisjoint(each.schema) for each in ways)
     for each in ways:
@@ -167,53 +169,53 @@ def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
         yield from (each for each in _typed(schema) if not impossible(each))
 
 
-def _without(schema: Schema, *keywords: str) -> Schema:
+def _drop_keywords(schema: Schema, *keywords: str) -> Schema:
     return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
 
 
 def _either(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield the alternatives of `anyOf` or `oneOf`; of `oneOf` only those that exclude the others are certain."""
-    rest = _without(schema, keyword)
+    rest = _drop_keywords(schema, keyword)
     options = cast("list[object]", schema[keyword])
     if keyword == "anyOf" or len(options) == 1:
         for option in options:
-            yield from _merged([option, rest], reading, hops)
+            yield from _merge_parts([option, rest], reading, hops)
         return
-    spread = [list(_merged([option, rest], reading, hops)) for option in options]
+    spread = [list(_merge_parts([option, rest], reading, hops)) for option in options]
     if sum(map(len, spread)) > MOST_ALTERNATIVES:
         yield _WHO_KNOWS
         return
     reading.left -= sum(map(len, spread)) ** 2 // 2
     pairs = (pair for mine, others in combinations(spread, 2) for pair in product(mine, others))
-    alone = reading.left >= 0 and all(_apart(*pair) for pair in pairs)
+    alone = reading.left >= 0 and all(_are_disjoint(*pair) for pair in pairs)
     for each in (one for group in spread for one in group):
         yield each if alone else replace(each, certain=False)
 
 
 def _conditional(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
-    rest = _without(schema, "if", "then", "else")
+    rest = _drop_keywords(schema, "if", "then", "else")
     if "then" not in schema and "else" not in schema:
         # It admits all that the rest does, and still names what may be there.
-        yield from _merged([rest], reading, hops)
-        yield from _merged([rest, schema["if"]], reading, hops)
+        yield from _merge_parts([rest], reading, hops)
+        yield from _merge_parts([rest, schema["if"]], reading, hops)
         return
-    yield from _merged([rest, schema["if"], schema.get("then", True)], reading, hops)
-    yield from _merged([rest, schema.get("else", True), {"not": schema["if"]}], reading, hops)
+    yield from _merge_parts([rest, schema["if"], schema.get("then", True)], reading, hops)
+    yield from _merge_parts([rest, schema.get("else", True), {"not": schema["if"]}], reading, hops)
 
 
 def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield, for each name in turn, the case with it and what it requires, and the case without it."""
     given = dict(cast("Schema", schema[keyword]))
-    rest = _without(schema, keyword)
+    rest = _drop_keywords(schema, keyword)
     if not given:
-        yield from _merged([rest], reading, hops)
+        yield from _merge_parts([rest], reading, hops)
         return
     name = next(iter(given))
     needed = given.pop(name)
     brought = {"required": needed} if keyword == "dependentRequired" else needed
     rest = {**rest, keyword: given} if given else rest
-    yield from _merged([rest, {"type": "object", "required": [name]}, brought], reading, hops)
-    yield from _merged([rest, {"properties": {name: False}}], reading, hops)
+    yield from _merge_parts([rest, {"type": "object", "required": [name]}, brought], reading, hops)
+    yield from _merge_parts([rest, {"properties": {name: False}}], reading, hops)
 
 
 def _typed(schema: Schema) -> Iterator[Alternative]:
@@ -244,7 +246,7 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
 # --- joining -------------------------------------------------------------------
 
 
-def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
+def _merge_parts(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
     told = [part for part in parts if part is not True and part != {}]
     if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
         yield from _spread(told[0] if told else True, reading, hops + 1)
@@ -256,12 +258,12 @@ def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alt
             yield _WHO_KNOWS
             return
         reading.left -= len(whole) * len(spread)
-        pairs = [_joined(one, other) for one in whole for other in spread]
+        pairs = [_merge_alternatives(one, other) for one in whole for other in spread]
         whole = [each for each in pairs if each is not None and not impossible(each)]
     yield from whole
 
 
-def _joined(one: Alternative, other: Alternative) -> Alternative | None:
+def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | None:
     if one is ANYTHING or other is ANYTHING:
         return other if one is ANYTHING else one
     types = {one.sure_type, other.sure_type} - {""}
@@ -307,7 +309,7 @@ def _adjusted(own: Schema, other: Schema) -> Schema | None:
     return {**own, "properties": {**properties, **strange}} if strange else own
 
 
-def _apart(one: Alternative, other: Alternative) -> bool:
+def _are_disjoint(one: Alternative, other: Alternative) -> bool:
     """Whether no value satisfies both for certain: by type, listed values, or a required property."""
     types = {one.sure_type, other.sure_type}
     if "" not in types and len(types) == 2 and types != {"number", "integer"}:  # noqa: PLR2004 - both, and not the same
@@ -327,14 +329,14 @@ def _apart(one: Alternative, other: Alternative) -> bool:
 
 
 def _lists_apart(one: Schema, other: Schema) -> bool:
-    ours, theirs = _listed(one), _listed(other)
+    ours, theirs = _listed_values(one), _listed_values(other)
     if ours is None or theirs is None or len(ours) + len(theirs) > MOST_PARTS:
         return False
     known = set(map(known_by, ours))
     return not any(known_by(each) in known for each in theirs)
 
 
-def _listed(schema: Schema) -> list[Any] | None:
+def _listed_values(schema: Schema) -> list[Any] | None:
     if "const" in schema:
         return [schema["const"]]
     return cast("list[Any]", schema["enum"]) if isinstance(schema.get("enum"), list) else None

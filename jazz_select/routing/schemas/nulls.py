@@ -23,7 +23,7 @@ def without_nulls(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any
     given = dict(arguments)
     if not _holds_null(given, 0):
         return given
-    return cast("dict[str, Any]", _without(given, schema, Cursor(schema, _MOST_STEPS), 0))
+    return cast("dict[str, Any]", _drop_nulls(given, schema, Cursor(schema, _MOST_STEPS), 0))
 
 
 def _holds_null(value: object, depth: int) -> bool:
@@ -36,14 +36,14 @@ def _holds_null(value: object, depth: int) -> bool:
     return isinstance(value, list) and any(_holds_null(each, depth + 1) for each in cast("list[object]", value))
 
 
-def _without(value: object, part: object, reading: Cursor, depth: int) -> object:
+def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> object:
     if not isinstance(value, dict | list) or reading.left < 0 or not _holds_null(cast("object", value), depth):
         return cast("object", value)
     kinds = alternatives(part, reading.root, reading)
     if isinstance(value, list):
         kinds = [each for each in kinds if each.type in {"array", ""}]
         return [
-            _without(each, _either([item_at(kind.schema, place) for kind in kinds]), reading, depth + 1)
+            _drop_nulls(each, _either([item_at(kind.schema, place) for kind in kinds]), reading, depth + 1)
             for place, each in enumerate(cast("list[object]", value))
         ]
     given = cast("dict[str, object]", value)
@@ -53,7 +53,7 @@ def _without(value: object, part: object, reading: Cursor, depth: int) -> object
         declaring = [kind for kind in kinds if name in _properties(kind)]
         parts = [_properties(kind)[name] for kind in declaring]
         if each is not None:
-            kept[name] = _without(each, _either(parts), reading, depth + 1)
+            kept[name] = _drop_nulls(each, _either(parts), reading, depth + 1)
             continue
         is_optional = any(name not in names(kind.schema.get("required")) for kind in declaring)
         if not is_optional or any(_takes_null(own, reading) for own in parts):

@@ -127,7 +127,7 @@ class Rewriting:
 
     def _document(self, schema: object) -> Any:
         steps = pointer_names(self.base)
-        self.root = _at(schema, steps)
+        self.root = _follow_steps(schema, steps)
         own = mapping(self.root)
         name = own.get("$id", own.get("id"))
         self.document = name.partition("#")[0] if isinstance(name, str) else ""
@@ -249,7 +249,7 @@ class Rewriting:
         reference = own.get("$ref")
         if isinstance(reference, str) and reference != PART:
             if reference == "#" or reference.startswith("#/"):
-                place = self._moved(reference)
+                place = self._move_reference(reference)
                 self.places[place] = None
                 own["$ref"] = self.base + place[1:]
             elif _METASCHEMA.fullmatch(reference):  # the engine has that of the newest draft alone
@@ -262,7 +262,7 @@ class Rewriting:
             self.left -= _PARTS_OF_A_NAME
             self.doubts += self.is_doubtful
 
-    def _moved(self, reference: str) -> str:
+    def _move_reference(self, reference: str) -> str:
         """Return where in the rewritten document a reference finds what it means."""
         steps = pointer_names(reference)
         if not any(each in steps for each in _MOVED):
@@ -276,7 +276,7 @@ class Rewriting:
                 moved = {"items": "prefixItems", "additionalItems": "items"} if has_tuple else {}
                 name = {**moved, "dependencies": "dependentSchemas"}.get(step, step)
             is_map = not is_map and step in _OLD_MAPS
-            here = said if isinstance(here, Mapping) else _at(here, [step])
+            here = said if isinstance(here, Mapping) else _follow_steps(here, [step])
             found.append(_as_step(name))
         return "/".join(found)
 
@@ -314,7 +314,7 @@ class Rewriting:
                 own["pattern"] = found.text
             else:
                 del own["pattern"]
-                own["allOf"] = [*own.get("allOf", []), *_asked(found)]
+                own["allOf"] = [*own.get("allOf", []), *_pattern_schemas(found)]
         named = own.get("patternProperties")
         if isinstance(named, Mapping):
             own["patternProperties"] = self._names(cast("Schema", named))
@@ -391,7 +391,7 @@ def size_of(value: object) -> int:
     return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
 
 
-def _asked(found: LinearPattern) -> list[Schema]:
+def _pattern_schemas(found: LinearPattern) -> list[Schema]:
     """Return what a pattern asks, as schemas that are all to hold."""
     own: dict[str, Any] = {"pattern": found.text}
     if found.least:
@@ -407,7 +407,7 @@ def _as_step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")
 
 
-def _at(schema: object, steps: Iterable[str]) -> object:
+def _follow_steps(schema: object, steps: Iterable[str]) -> object:
     here: Any = schema
     for step in steps:
         key: Any = _key(here, step)

@@ -101,7 +101,7 @@ class _Engine:
         self._schema, made = Rewriting.of_schema(schema, unread, sure=sure, base=base, is_careful=is_careful)
         self._originals, self._weights_of_patterns = made.originals, made.weights
         self.refused, self.is_cut = made.refused, made.is_cut
-        self._engine = _built(self._schema)
+        self._engine = _build_validator(self._schema)
 
     def is_valid(self, value: object) -> bool:
         if self._visits(value) > MOST_VISITS:
@@ -128,14 +128,14 @@ class _Engine:
         if len(json_bytes(value)) > _LARGEST_WORDED_VALUE:
             return False
         if self._each_but_texts is not None:
-            parts, _, _ = _measured(value, letters=False)
+            parts, _, _ = _measure_value(value, letters=False)
             if parts * self._each_but_texts <= _MOST_WORDED:
                 return True
         return self._visits(value) <= _MOST_WORDED
 
     def _visits(self, value: object) -> int:
         """Return the greatest number of checks of a keyword against a part of the value."""
-        parts, letters, depth = _measured(value, letters=self.reads_texts)
+        parts, letters, depth = _measure_value(value, letters=self.reads_texts)
         if depth > _DEEPEST:
             raise ValueError(_TOO_MUCH)
         if not self._is_followed:
@@ -146,7 +146,7 @@ class _Engine:
             return (parts + letters) * self._each
         if parts > _MOST_COUNTED:
             raise OverflowError(_TOO_MUCH)
-        return self._counted(self._schema, value, {})
+        return self._count_checks(self._schema, value, {})
 
     def _expanded(
         self, schema: object, known: dict[int, int | None], depth: int = 0, *, texts: bool = True
@@ -165,13 +165,13 @@ class _Engine:
         known[id(own)] = None
         weight = self._weights[id(own)] = self._weight(own)
         total: int | None = weight if texts else weight - self._weight_of_texts(own)
-        for each in (*self._beside(own), *_within(own)):
+        for each in (*self._adjacent_schemas(own), *_within(own)):
             found = self._expanded(each, known, depth + 1, texts=texts)
             total = None if total is None or found is None else total + found
         known[id(own)] = total
         return total
 
-    def _beside(self, own: Schema) -> list[object]:
+    def _adjacent_schemas(self, own: Schema) -> list[object]:
         """Return the schemas that apply to the same value."""
         found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
         found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
@@ -190,7 +190,7 @@ class _Engine:
             self._is_followed &= is_place or len(named) == 1
         return self._references[reference]
 
-    def _counted(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
+    def _count_checks(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
         if not isinstance(schema, Mapping):
             return 1
         own = cast("Schema", schema)
@@ -205,9 +205,9 @@ class _Engine:
         total = (
             self._weights.get(id(own), 1)
             + self._weight_of(value, own)
-            + sum(self._counted(each, value, known) for each in self._beside(own))
+            + sum(self._count_checks(each, value, known) for each in self._adjacent_schemas(own))
         )
-        total += sum(self._counted(each, held, known) for each, held in _inside(own, value))
+        total += sum(self._count_checks(each, held, known) for each, held in _inside(own, value))
         known[at] = total
         return total
 
@@ -270,7 +270,7 @@ _LARGEST: Final = 10**1_000
 """Larger numbers than this are as large, for whoever looks at them."""
 
 
-def _built(schema: Any) -> Draft202012Validator:
+def _build_validator(schema: Any) -> Draft202012Validator:
     return Draft202012Validator(
         schema,
         pattern_options=LINEAR,
@@ -291,7 +291,7 @@ def finder(pattern: str) -> Callable[[str], bool]:
     Raises:
         ValueError: It is no pattern, is too large, or needs lookahead or backreferences.
     """
-    return _built({"pattern": f"(?i){pattern}"}).is_valid
+    return _build_validator({"pattern": f"(?i){pattern}"}).is_valid
 
 
 def _within(own: Schema) -> Iterator[object]:
@@ -325,7 +325,7 @@ def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
             yield from ((part, each) for part in [*first[at : at + 1], *more])
 
 
-def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
+def _measure_value(value: object, *, letters: bool) -> tuple[int, int, int]:
     parts = read = depth = 0
     level: list[Any] = [value]
     while level and depth <= _DEEPEST and parts <= MOST_VISITS:

@@ -169,7 +169,7 @@ async def test_a_word_that_calls_off_ends_it_though_an_option_has_that_word(answ
     log: list[str] = []
     made = agent(Found(0.01, 0.45, 0.5), log)
     asks, ended = await said(made, VAGUE, answer)
-    assert (ended.status, ended.text, log) == ("done", Texts().spoken([answer])["none_of_these"], [])
+    assert (ended.status, ended.text, log) == ("done", Texts().in_language_of([answer])["none_of_these"], [])
     for names_it in ("cancel order", "the cancel one"):
         (named,) = await said(made, names_it, kept=asks.conversation)
         assert named.flows == ["cancel_order"]

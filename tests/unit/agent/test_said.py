@@ -393,7 +393,7 @@ async def test_what_waits_for_a_fact_is_called_off_in_each_language(message: str
     agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)], model=model)
     first = await agent.turn("both")
     off = await agent.turn(message, first.conversation)
-    told = Texts().spoken([message])["called_off"].format(title="Both")
+    told = Texts().in_language_of([message])["called_off"].format(title="Both")
     assert (off.text, off.conversation.flows, done) == (told, (), [])
 
 

@@ -98,13 +98,13 @@ def test_a_new_language_may_leave_out_the_reasons_of_refusals() -> None:
     english = default_texts()["en"]
     own = {key: text for key, text in english.items() if not key.startswith("must_")} | {"must_date": "een datum"}
     sentences = Texts({"nl": own, "de": {"must_time": "eine Uhrzeit"}})
-    assert sentences.spoken(["hello"])["must_whole"] == english["must_whole"]
+    assert sentences.in_language_of(["hello"])["must_whole"] == english["must_whole"]
     with pytest.raises(ConfigError, match="missing: done"):
         Texts({"nl": {key: text for key, text in own.items() if key != "done"}})
 
 
 async def test_braces_of_a_value_are_a_value() -> None:
-    with speaking(Texts().spoken(["hello"])):
+    with speaking(Texts().in_language_of(["hello"])):
         assert say("done", title="{email} {0}") == "{email} {0} is done."
 
 

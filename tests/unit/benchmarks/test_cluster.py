@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks import report
-from benchmarks.report_cluster import cluster_table, tenants_table
+from benchmarks.beside import row_of
+from benchmarks.report_cluster import beside_table, cluster_table, tenants_table
 from benchmarks.tenants import CopiedStore, is_foreign, registry_of, tenant_id
 from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.memory.encoder import Encoder, Lexical
@@ -44,6 +45,14 @@ def test_tables() -> None:
     ]
     markers = {marker for marker, (asked, _) in report.TABLES.items() if asked == "cluster"}
     assert markers == {"cluster", "tenants", "cluster-provenance"}
+
+
+def test_a_service_beside_an_earlier_one_is_told_by_the_ratios_of_the_rounds() -> None:
+    row = row_of("selects", "abc", [{"selects": [1.0, 1.0, 2.0, 2.0]}, {"selects": [2.0, 2.0, 2.0, 2.0]}], size=2)
+    assert (row["least_ratio"], row["ratio"], row["most_ratio"]) == (1.0, 1.5, 2.0)
+    assert beside_table([row]).splitlines()[2:] == [
+        "| selects | `abc` | 4 | 1.50 / 2.00 | 2.00 / 2.00 | 1.500 | 1.00 – 2.00 |"
+    ]
 
 
 @pytest.mark.spec("021.4")

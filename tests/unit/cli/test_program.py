@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import jazz_select
-from jazz_select.cli.terminal import filled, printable, show, table
+from jazz_select.cli.terminal import fill_template, printable, show, table
 from jazz_select.settings import Settings
 from tests.unit.cli.conftest import Jazz
 
@@ -136,7 +136,7 @@ def test_what_reaches_the_terminal_is_one_harmless_line(text: str, shown: str) -
     ],
 )
 def test_a_template_is_filled_with_texts(template: str, row: dict[str, object], shown: str) -> None:
-    assert filled(template, row).plain == shown
+    assert fill_template(template, row).plain == shown
 
 
 def test_a_table_says_how_many_rows_it_leaves_out() -> None:
