@@ -28,7 +28,7 @@ KINDS: Final = (
     *("inquires", "complains", "states", "particles"),
 )
 """The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
-_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money", "questions", "doubles"})
+_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money", "questions", "doubles", "corrects"})
 """Kinds whose rows hold words of any language, which tell none."""
 _ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
 """A point inside a number or a name does not end a sentence."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final, cast
 
@@ -46,6 +47,10 @@ _BETWEEN: Final = re.compile(r"[,;、\n]")
 _PARTED: Final = re.compile(r"[,;](?=\s)|、|\n")
 """What parts answers; a comma inside a number does not."""
 _MOST_LISTED: Final = 6
+_MOST_SIDE_BY_SIDE: Final = 8
+"""The most words of an answer that may hold two values without a comma."""
+_MOST_CORRECTING: Final = 3
+"""The most words of a phrase that corrects a value."""
 _MOST_COMPARED: Final = 200
 """The most choices whose values are compared with that of an answer."""
 _SHORTEST_IDENTIFIER: Final = 3
@@ -145,7 +150,8 @@ def understood_answer(
             continue
         forms = [json_form(value) for value in read.understood]
         readings = tuple(form for form in forms if fits(name, form, want))
-        if readings:
+        asks = not QUESTION_MARKS.isdisjoint(message) and not _asking_words().isdisjoint(normalized(read.rest).split())
+        if readings and not asks:
             return {name: readings}
     return {}
 
@@ -216,7 +222,9 @@ def answers_in_order(wanted: Mapping[str, Wanted], message: str, context: Readin
     All but the first have to be numbers, days, times or durations: "Berlin, Germany" may be one text.
     """
     parts = [each.strip() for each in _PARTED.split(message.strip())]
-    if not 1 < len(parts) <= len(wanted) or not all(parts):
+    if len(parts) == 1:
+        return _two_side_by_side(wanted, message, context)
+    if len(parts) > len(wanted) or not all(parts):
         return {}
     found: dict[str, Any] = {}
     for place, ((name, want), part) in enumerate(zip(wanted.items(), parts, strict=False)):
@@ -229,6 +237,25 @@ def answers_in_order(wanted: Mapping[str, Wanted], message: str, context: Readin
             return {}
         found |= answer
     return found
+
+
+def _two_side_by_side(wanted: Mapping[str, Wanted], message: str, context: ReadingContext) -> dict[str, Any]:
+    """Return the values of a message that answers the first two inputs, of different kinds: "50 on Friday"."""
+    names, words = [*wanted][:2], message.split()
+    kinds = [_kinds(wanted[name]) for name in names]
+    is_telling = len(kinds) > 1 and kinds[0] != kinds[1] and all(len(each) == 1 for each in kinds)
+    if not is_telling or len(words) > _MOST_SIDE_BY_SIDE or not {"date", "time", "duration"} & {*kinds[0], *kinds[1]}:
+        return {}
+    first = {names[0]: wanted[names[0]]}
+    if bare_answer(first, message, context) or understood_answer(first, message, context, whole=True):
+        return {}
+    found: list[dict[str, Any]] = []
+    for place in range(1, len(words)):
+        one = bare_answer(first, " ".join(words[:place]), context)
+        other = bare_answer({names[1]: wanted[names[1]]}, " ".join(words[place:]), context) if one else {}
+        if one and other:
+            found.append({**one, **other})
+    return found[0] if len(found) == 1 else {}
 
 
 def several_answers(
@@ -277,8 +304,8 @@ def _values_read(
     ]
     is_number = any(each is not None and (each.value is not None or each.understood) for each in numbers)
     for each in parts:
-        if is_number and _is_text_of_number(each, parts):
-            continue  # the text would hide that "1.234" has two readings
+        if _is_text_of_number(each, parts) and (is_number or _is_machine_number(text)):
+            continue  # the text would hide that "1.234" has two readings, and that nobody writes "1e5"
         expression = _expression(name, text, each.type, each.schema, context)
         if expression is None:
             own = _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
@@ -286,6 +313,15 @@ def _values_read(
         elif expression.value is not None and (alone or each.type != "boolean" or _is_spelt_flag(text)):
             found.append(json_form(expression.value))
     return [value for value in found if not fitting or fits(name, value, want)]
+
+
+def _is_machine_number(text: str) -> bool:
+    """Whether a text is a number as programs write them, such as "1e5"."""
+    try:
+        Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    return True
 
 
 def _is_spelt_flag(text: str) -> bool:
@@ -381,8 +417,26 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
 
 def is_correction(message: str, context: ReadingContext = _UNKNOWN) -> bool:
     """Whether a message is a "no" and one more value, and nothing else: "no, 60"."""
-    first, _, rest = message.strip().partition(" ")
-    return first.strip(EDGES).casefold() in phrases()["no"] and is_value(rest, context)
+    rest = behind_correction(message)
+    return bool(rest) and is_value(rest, context)
+
+
+def behind_correction(message: str) -> str:
+    """Return what stands behind words that correct a value: 60 in "no, 60" and "no wait, make it 60"; "" if none do."""
+    words = message.split()
+    table = phrases()
+    correcting = table["no"] | table["corrects"]
+    corrects = False
+    while len(words) > 1:
+        for length in range(min(_MOST_CORRECTING, len(words) - 1), 0, -1):
+            said = " ".join(normalized(word).strip(EDGES) for word in words[:length])
+            if said in correcting or (corrects and said in table["courtesy"]):
+                corrects = True
+                del words[:length]
+                break
+        else:
+            break
+    return " ".join(words) if corrects else ""
 
 
 def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
@@ -406,8 +460,7 @@ def corrections(
     identifier; and "no, 50", if exactly one answer can be that value.
     """
     known = {name: want for name, want in wanted.items() if name in answers}
-    first, _, rest = message.strip().partition(" ")
-    if first.strip(EDGES).casefold() in phrases()["no"]:
+    if rest := behind_correction(message):
         instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest, context))]
         if len(instead) == 1:
             return {name: value for name, value in instead[0].items() if not same(value, answers[name])}
@@ -456,6 +509,11 @@ def is_no_value(text: str) -> bool:
 def _is_measure(word: str) -> bool:
     """Whether a word is a date, a time, a price, an amount or the like, which is no identifier."""
     return _LIKE_FIGURES.fullmatch(word) is not None or is_measure(word)
+
+
+@cache
+def _asking_words() -> frozenset[str]:
+    return frozenset(word for phrase in phrases()["inquires"] for word in phrase.split())
 
 
 @cache

@@ -8,6 +8,7 @@ from jazz_select.agent.option_names import option_named
 from jazz_select.agent.reading.grounding import EDGES, Wanted, is_choice, normalized
 from jazz_select.agent.titles import shown_value
 from jazz_select.consent import has_denial, is_courtesy, read_consent
+from jazz_select.lexicon import ordinal_words
 from jazz_select.phrases import QUESTION_MARKS, phrases
 from jazz_select.selector.asking import named_in
 from jazz_select.stages import UserOption
@@ -43,9 +44,25 @@ def named_reading(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str)
     readings = waiting.choices.get(name, ())
     if len(readings) < 2 or any(map(str.isdecimal, message)) or QUESTION_MARKS & set(message):  # noqa: PLR2004
         return {}
+    place = _place_named(message)
+    if 0 < place <= len(readings):
+        return {name: readings[place - 1]}
     listed = [UserOption(flow_id=str(place), flow_name="", title=str(each)) for place, each in enumerate(readings)]
     option = named_in(_without_courtesies(message), listed)
     return {name: readings[int(option.flow_id)]} if option else {}
+
+
+def _place_named(message: str) -> int:
+    """Return the place that a message names by an ordinal, from 1, and nothing beside it but an article; else 0."""
+    words = [word.strip(EDGES) for word in normalized(_without_courtesies(message)).split()]
+    places = [ordinal_words()[word] for word in words if word in ordinal_words()]
+    others = [word for word in words if word not in ordinal_words()]
+    is_one = (
+        len(places) == 1
+        and len(others) <= 1
+        and all(each in phrases()["articles"] | phrases()["names"] for each in others)
+    )
+    return places[0] if is_one else 0
 
 
 def _within(options: InputOptions, message: str) -> Any:

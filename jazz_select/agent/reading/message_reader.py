@@ -10,6 +10,7 @@ from jazz_select.agent.reading.bare_answer import (
     answers_in_order,
     approval_heard,
     bare_answer,
+    behind_correction,
     corrections,
     fitting_inputs,
     is_correction,
@@ -142,7 +143,7 @@ class MessageReader:
             return None if heard.rest else await self._with_values(waiting, proposed)
         if heard.answer == "no" and not heard.rest:
             return Reading(proposal="no")
-        instead = message.strip().partition(" ")[2] if is_correction(message) else ""
+        instead = behind_correction(message) if is_correction(message) else ""
         if heard.answer == "no":
             instead = heard.rest
         answers = bare_answer(self.selections.lacking(state, waiting), instead, reading_context(state.request))

@@ -422,6 +422,13 @@ PAYMENTS: list[tuple[str, Sequence[str], Any]] = [
     ("the second of two days", ["Sam", "5", "next Friday", "the second"], ("Sam", Decimal(5), date(2026, 5, 22))),
     ("the first of two days", ["Sam", "5", "next Friday", "the first one"], ("Sam", Decimal(5), date(2026, 5, 15))),
     ("a day of two by its date", ["Sam", "5", "next Friday", "May 22"], ("Sam", Decimal(5), date(2026, 5, 22))),
+    ("two in one answer", ["Sam", "$50 on Friday"], ("Sam", Decimal(50), date(2026, 5, 15))),
+    ("another amount", ["Sam", "5", "no wait, 60", "today"], ("Sam", Decimal(60), date(2026, 5, 13))),
+    ("another amount, politely", ["Sam", "5", "sorry, make it 60", "today"], ("Sam", Decimal(60), date(2026, 5, 13))),
+    ("a number of programs", ["Sam", "1e400", "5", "today"], ("Sam", Decimal(5), date(2026, 5, 13))),
+    ("a question", ["Sam", "5", "what is today?", "Friday"], ("Sam", Decimal(5), date(2026, 5, 15))),
+    ("the first in German", ["Sam", "5", "nächsten Freitag", "der erste"], ("Sam", Decimal(5), date(2026, 5, 15))),
+    ("the first in French", ["Sam", "5", "vendredi prochain", "le premier"], ("Sam", Decimal(5), date(2026, 5, 15))),
     ("a day for an amount", ["Sam", "12/05", "50", "today"], ("Sam", Decimal(50), date(2026, 5, 13))),
 ]
 
