@@ -131,8 +131,8 @@ def sentence_language(message: str) -> str | None:
     language = language_of(message)
     if not language:
         return None
-    words = WORD.findall(text)
-    if all(word in _answering_words(language) for word in words) and not any(map(str.isdecimal, text)):
+    words = [word for word in WORD.findall(text) if any(map(str.isalpha, word))]
+    if words and all(word in _answering_words(language) for word in words) and not any(map(str.isdecimal, text)):
         return language
     if language == "ja":
         return language if len(_HIRAGANA.findall(text)) >= _LEAST_HIRAGANA else None

@@ -696,9 +696,18 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return tuple(reversed(turns))
 
 
+_BEFORE_POWER: Final = re.compile("(?<=[0-9])(?=[²³¹⁰⁴-⁹])")
+_BEFORE_FRACTION: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
+
+
 def normalized_message(message: str) -> str:
-    """Return a user's message as valid text in Unicode's NFKC form, visibly cut if too long."""
-    return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
+    """Return a user's message as valid text in Unicode's NFKC form, visibly cut if too long.
+
+    NFKC would make 52 of "5²" and 21⁄2 of "2½", so that a mark is put between.
+    """
+    said = as_text(cut(message, LONGEST_HEARD))
+    said = _BEFORE_FRACTION.sub(" ", _BEFORE_POWER.sub("^", said))
+    return cut(nfkc(said), LONGEST_HEARD)
 
 
 def bound_text(text: str) -> str:

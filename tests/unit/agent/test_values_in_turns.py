@@ -429,6 +429,13 @@ PAYMENTS: list[tuple[str, Sequence[str], Any]] = [
     ("a question", ["Sam", "5", "what is today?", "Friday"], ("Sam", Decimal(5), date(2026, 5, 15))),
     ("the first in German", ["Sam", "5", "nächsten Freitag", "der erste"], ("Sam", Decimal(5), date(2026, 5, 15))),
     ("the first in French", ["Sam", "5", "vendredi prochain", "le premier"], ("Sam", Decimal(5), date(2026, 5, 15))),
+    (
+        "a magnitude that is a word of another language",
+        ["Sam", "2,5 Mio.", "today"],
+        ("Sam", Decimal(2_500_000), date(2026, 5, 13)),
+    ),
+    ("a half in one character", ["Sam", "2½", "today"], ("Sam", Decimal("2.5"), date(2026, 5, 13))),
+    ("a power", ["Sam", "5²", "5", "today"], ("Sam", Decimal(5), date(2026, 5, 13))),
     ("a day for an amount", ["Sam", "12/05", "50", "today"], ("Sam", Decimal(50), date(2026, 5, 13))),
 ]
 

@@ -50,7 +50,19 @@ _TELLING: Final[dict[str, frozenset[str]]] = {
     "number": frozenset({"number", "time", "date", "and_half", "month", "weekday"}),
     "date": frozenset({"date", "weekday", "month", "day", "ordinal", "week_later", "after_next"}),
     "time": frozenset(
-        {"number", "time", "hour_named", "part", "half", "quarter", "and_half", "and_quarter", "less_quarter"}
+        {
+            "number",
+            "time",
+            "hour_named",
+            "part",
+            "half_past",
+            "half_to",
+            "half",
+            "quarter",
+            "and_half",
+            "and_quarter",
+            "less_quarter",
+        }
     ),
     "datetime": frozenset({"number", "time", "hour_named", "date", "weekday", "month", "day", "ordinal"}),
     "duration": frozenset({"number", "minutes"}),
@@ -63,7 +75,14 @@ _WITH_CENTS: Final = frozenset({"EUR", "USD", "CAD", "AUD"})
 """Currencies of which a hundred cents are one."""
 _CENTS: Final = 100
 _LAST_HOUR: Final = Decimal(24)
-_OF_CALENDAR: Final = frozenset({"day", "week", "month", "year"})
+_OF_CALENDAR: Final = frozenset({"day", "week", "fortnight", "month", "year"})
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_MEASURES: Final = (
+    frozenset({"kilogram", "gram", "pound"}),
+    frozenset({"kilometer", "meter", "centimeter", "millimeter", "mile", "foot", "inch"}),
+    frozenset({"liter", "milliliter"}),
+)
+"""Units of one measure, of which one is not proposed for another."""
 _TYPES_OF_NUMBERS: Final = frozenset({"number", "integer"})
 _DASHES: Final = frozenset("-–—")
 
@@ -123,7 +142,7 @@ def read_expression(text: str, kind: Kind, context: ReadingContext, name: str = 
     if (exact := _iso_value(text, kind)) is not None:
         return Expression(value=exact)
     read = _in_any_language(text, kind, context, name)
-    is_open = not QUESTION_MARKS.isdisjoint(text) or (kind in _TYPES_OF_NUMBERS and text.strip()[0] == "(")
+    is_open = not QUESTION_MARKS.isdisjoint(text) or (kind in _TYPES_OF_NUMBERS and text.strip()[0] in "('’")
     if read.value is None or not is_open:
         return read
     # "Friday?" asks, and ($50) may be less than nothing.
@@ -207,6 +226,9 @@ def _partly(reading: "_Reading", tokens: Sequence[Token]) -> Expression:
         rest = [*tokens[:start], *tokens[end:]]
         if any(each.senses.get("unit") in _DOUBTFUL and len(each.text) == 1 for each in rest):
             break  # "2m" may be two million
+        own = _units_of(reading.name, reading.lexicon.language)
+        if reading.kind in _TYPES_OF_NUMBERS and any(_is_other_unit(each.senses.get("unit"), own) for each in rest):
+            break  # 90 is not what "90 minutes" says for `hours`
         is_changed = reading.kind != "time" and _is_changed(tokens, start, end, is_day=reading.kind == "date")
         if is_changed or any(
             telling & each.senses.keys() or _has_digit(each) for each in rest if not _is_other(each, reading.kind)
@@ -295,6 +317,7 @@ class _Reading:
             readings, unit = tuple(each / _CENTS for each in readings), ""
         elif "cent" in own and unit in _WITH_CENTS:
             readings, unit = tuple(each * _CENTS for each in readings), ""
+        readings = _in_own_unit(readings, unit, own)
         if self.kind == "integer":
             readings = tuple(each for each in readings if each == each.to_integral_value())
         if not readings:
@@ -330,6 +353,22 @@ class _Reading:
                     ]
                     return _Found(tuple(each for each in moments if each is not None), days.is_sure)
         return _Found(())
+
+
+def _in_own_unit(readings: tuple[Decimal, ...], unit: str, own: Collection[str]) -> tuple[Decimal, ...]:
+    """Return numbers in the unit of the input: two weeks are 14 for `days`, to be asked about.
+
+    Return () if the unit is another one of the same measure.
+    """
+    spans = [each for each in own if each in _SECONDS]
+    if unit in _SECONDS and len(spans) == 1 and unit not in own:
+        return tuple(each * _SECONDS[unit] / _SECONDS[spans[0]] for each in readings)
+    return () if _is_other_unit(unit, own) else readings
+
+
+def _is_other_unit(unit: object, own: Collection[str]) -> bool:
+    """Whether a unit is another one of the same measure than that of the input: minutes for `hours`."""
+    return unit not in own and any(unit in each and not each.isdisjoint(own) for each in (*_MEASURES, _SECONDS.keys()))
 
 
 def _days_of_midnight(tokens: Sequence[Token]) -> tuple[int, ...]:

@@ -89,6 +89,8 @@ _UNSEEN: Final = re.compile(
 )
 """What nobody sees and changes nothing, and the frame of a key around a digit; not what turns the order of letters."""
 _FRACTIONS: Final = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75")}
+_SPLIT_FRACTIONS: Final = {"1⁄2": "½", "1⁄4": "¼", "3⁄4": "¾"}
+"""Fractions as Unicode's NFKC form has them."""
 _FRACTION: Final = re.compile(r"(\d*) ?([½¼¾])")
 
 
@@ -98,6 +100,8 @@ _NO_CENTS: Final = re.compile(r"(\d)[.,][-–—](?![\d-])")
 def _with_plain_fractions(text: str) -> str:
     """Return a text with "2½" as 2.5, which Unicode folding would turn into 21⁄2, and "50,-" as 50."""
     text = _NO_CENTS.sub(r"\1", text)
+    for written, plain in _SPLIT_FRACTIONS.items():
+        text = text.replace(written, plain)
     return _FRACTION.sub(lambda found: str(int(found[1] or 0) + _FRACTIONS[found[2]]), text)
 
 
