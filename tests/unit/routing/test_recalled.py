@@ -127,6 +127,17 @@ async def test_a_request_that_names_the_owner_finds_its_tool(memory: ProceduralM
     await sync_tools(memory, AGENT, tools)
     found = await ToolRecall(memory, AGENT, top_k=1).recall("list all of spotify", tools)
     assert [tool.provider for tool in found] == ["spotify"]
+    owned = await scores_of("list_1", "list all of spotify", memory)
+    await sync_tools(memory, AGENT, [replace(tool, provider="") for tool in tools])
+    alone = await scores_of("list_1", "list all of spotify", memory)
+    assert owned["dense"] > alone["dense"]
+    assert owned["bm25"] > alone["bm25"]
+
+
+async def scores_of(name: str, request: str, memory: ProceduralMemory) -> dict[str, float]:
+    """The scores of a tool, by arm."""
+    hits = await memory.recall(request, tools_scope(AGENT), 10)
+    return next(hit["scores"] for hit in hits if hit["flow_name"] == name)
 
 
 def test_a_book_of_a_description_is_cut() -> None:
