@@ -51,7 +51,7 @@ _MOST_SIDE_BY_SIDE: Final = 8
 """The most words of an answer that may hold two values without a comma."""
 _MOST_CORRECTING: Final = 3
 """The most words of a phrase that corrects a value."""
-_MOST_COMPARED: Final = 200
+_MOST_COMPARED: Final = 60
 """The most choices whose values are compared with that of an answer."""
 _SHORTEST_IDENTIFIER: Final = 3
 _LIKE_FIGURES: Final = re.compile(
