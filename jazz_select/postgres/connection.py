@@ -37,7 +37,7 @@ _ATTEMPT_S: Final = 6.0
 """How long one attempt may take: a second more than the server allows a statement."""
 _PING_S: Final = 1.5
 _STARTS: Final = 3
-"""How often a start begins anew where the server ends its connection."""
+"""How often a start asks for a connection, and begins anew where the server ends that."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
 _LIMITS: Final = {
     "connect_timeout": _CONNECT_S,
@@ -118,17 +118,17 @@ class Database:
 
     async def _migrate(self) -> None:
         """Bring the schema to this version; a connection that breaks meanwhile is replaced."""
-        for attempt in range(1, _STARTS + 1):
-            is_connected = False
+        for _ in range(_STARTS - 1):
             try:
-                async with self.connected() as connection:
-                    is_connected = True
-                    await migrate(connection, self.place)
-            except DatabaseUnavailableError:
-                if attempt == _STARTS or not is_connected:
-                    raise
-            else:
-                return
+                return await self._migrate_once()
+            except DatabaseUnavailableError as error:
+                _log.debug("error=<%s> | the database is asked again", error)
+            await asyncio.sleep(_FIRST_PAUSE_S)
+        return await self._migrate_once()
+
+    async def _migrate_once(self) -> None:
+        async with self.connected() as connection:
+            await migrate(connection, self.place)
 
     def open_blocking(self) -> Self:
         """Connect for threads alone, such as those of a command, which has no loop. Nothing is created.
