@@ -352,7 +352,14 @@ def read_address(url: str) -> tuple[str, str]:
     host = given.get("host") or given.get("hostaddr") or "localhost"
     port = given.get("port") or 5432
     name = given.get("dbname") or given.get("user") or ""
-    return address, f"{host}:{port}/{name}"
+    place = f"{host}:{port}/{name}"
+    if "@" in place:
+        # A part of the password was taken for the host, the port or the name, and messages would show it.
+        raise ConfigError(
+            "the address of the database (--database, JAZZ_DATABASE) cannot be read: in a user and a password write "
+            f"@ as %40, / as %2F and : as %3A; {advice}"
+        )
+    return address, place
 
 
 def explain(error: BaseException) -> str:

@@ -60,8 +60,19 @@ def seven_blocking(connection: Row) -> int:
         f"postgresql://jazz:{_SECRET}@127.0.0.1/x?no_such_option=1",
         f"postgresql://jazz:{_SECRET}@[::1/x",
         f"host=127.0.0.1 password={_SECRET}",
+        f"postgresql://jazz:{_SECRET}@{_SECRET}@127.0.0.1/x",
+        f"postgresql://jazz:1/{_SECRET}@127.0.0.1/x",
     ],
-    ids=["empty", "another scheme", "a misspelt scheme", "an unknown option", "half an address", "words of libpq"],
+    ids=[
+        "empty",
+        "another scheme",
+        "a misspelt scheme",
+        "an unknown option",
+        "half an address",
+        "words of libpq",
+        "an @ in the password",
+        "a / in the password",
+    ],
 )
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigError, match="write postgresql://USER:PASSWORD@HOST") as caught:
