@@ -24,20 +24,25 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final
 
+import qdrant_edge as qe
+
 from benchmarks import rows
 from benchmarks.local_cluster import index_server, qdrant_program
 from benchmarks.machine import resident_mb
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore
+from jazz_select.memory.engines.stored_points import NOTE, NOTE_OF, note_key
 from jazz_select.ports import FlowPoint
 from jazz_select.testing import HashEmbedder
+from jazz_select.threads import in_thread
 
 _RECALLS: Final = 300
 _AGAIN: Final = 50
 """Of the last recalls so many are repeated: by then all that is kept of their tenants is in memory."""
 _AT_ONCE: Final = 10_000
 """Points in one write of a simulation."""
+_NOTES_AT_ONCE: Final = 50
 _WORDS: Final = ("order", "parcel", "account", "refund", "invoice", "address", "visit", "doctor", "seat", "ticket")
 
 
@@ -97,8 +102,14 @@ class CopiedStore(EdgeStore):
                 await super().upsert(pending)
                 pending.clear()
         await super().upsert(pending)
-        for tenant in range(1, tenants):
-            await super().write_note(tenant_id(tenant), self._note)
+        agents = [tenant_id(tenant) for tenant in range(1, tenants)]
+        for at in range(0, len(agents), _NOTES_AT_ONCE):
+            # One by one each note would wait for a flush of the whole index.
+            points = [self._note_of(agent_id) for agent_id in agents[at : at + _NOTES_AT_ONCE]]
+            await in_thread(self._write, qe.UpdateOperation.upsert_points(points))
+
+    def _note_of(self, agent_id: str) -> qe.Point:
+        return qe.Point(note_key(agent_id), {}, {NOTE_OF: agent_id, NOTE: dict(self._note)})
 
     def _points_of(self, tenant: int) -> list[FlowPoint]:
         agent_id = tenant_id(tenant)
