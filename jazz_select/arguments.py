@@ -135,7 +135,7 @@ def _check_of(name: str, kind: Any) -> Callable[[object], object]:
             validate(value, strict=True)
         except ValidationError as error:
             given = error.errors(include_url=False, include_context=False)[0]["input"]
-            raise ConfigError(f"{name} is {_words(kind)}, not {value_shown(given)}") from error
+            raise ConfigError(f"{name} must be {_words(kind)}, got {value_shown(given)}") from error
 
     return check
 
@@ -190,7 +190,7 @@ def _words(kind: Any) -> str:
         *most, last = [f'"{each}"' if isinstance(each, str) else repr(each) for each in inner]
         return f"{', '.join(most)} or {last}" if most else last
     if origin is Sequence and inner[0] is str:
-        return "strings in a list"
+        return "a list of strings"
     name = (origin or kind).__name__
     return f"{'an' if name[0] in _VOWELS else 'a'} {name}"
 
@@ -245,7 +245,7 @@ def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "m
         of: What they are the fields of, in words.
     """
     value: object = error.get("input")
-    given = f", not {describe_value(value)}" if "input" in error else ""
+    given = f", got {describe_value(value)}" if "input" in error else ""
     match error["type"]:
         case "missing":
             problem = "is missing"
@@ -255,13 +255,13 @@ def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "m
             problem = error["msg"].removeprefix("Value error, ")
         case "string_type":
             hint = _BRACES if isinstance(value, dict) else "" if value is None or isinstance(value, list) else _QUOTES
-            problem = f"has to be a text{given}{hint}"
+            problem = f"must be a text{given}{hint}"
         case "list_type" | "tuple_type" if value is None and given:
-            problem = "has to be a list, not nothing; write [] or take the line out"
+            problem = "must be a list, got nothing; write [] or take the line out"
         case "list_type" | "tuple_type":
-            problem = f"has to be a list{given}{_DASH}"
+            problem = f"must be a list{given}{_DASH}"
         case "dict_type" | "mapping_type" | "model_type" | "model_attributes_type":
-            problem = f"has to be a mapping of names to values{given}"
+            problem = f"must be a mapping of names to values{given}"
         case _:
             problem = f"{error['msg'][:1].lower()}{error['msg'][1:]}{given}"
     return problem

@@ -115,7 +115,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     """
     flows = BaseFlow.registry if registry is None else registry
     if not isinstance(flows, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-        msg = f"registry is a FlowRegistry or another mapping of flow id to flow, not {type(flows).__name__}"
+        msg = f"registry must be a FlowRegistry or another mapping of flow id to flow, got {type(flows).__name__}"
         raise ConfigError(msg)
     if not flows and not allow_empty and not dry_run and (indexed := await memory.list_flows(agent_id)):
         raise ConfigError(

@@ -144,7 +144,7 @@ class MissingExtraError(ConfigError):
 
     def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
         self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
-        which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', not {found}' * bool(found)}"
+        which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', got {found}' * bool(found)}"
         super().__init__(f"{which}: {install_command(extra)}")
 
 

@@ -313,7 +313,7 @@ def _keys(secret: Secret) -> list[bytes]:
     keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
     wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
     if wrong:
-        raise ConfigError(f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}")
+        raise ConfigError(f"secret must be a text, bytes, or a list of these, the newest first, got {wrong[0]}")
     if not keys or min(map(len, cast("list[bytes]", keys))) < _LEAST_SECRET:
         raise ConfigError(
             f"secret has fewer than {_LEAST_SECRET} bytes, which can be guessed; take random ones, such as "

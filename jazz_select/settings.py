@@ -108,7 +108,7 @@ class Settings(BaseSettings):
 def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
     """Return why a setting cannot work: where it stands, its value, and what to write."""
     message = f"{where}: {', or '.join(wrong)}"
-    return f"{message}, not {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else message
+    return f"{message}, got {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else message
 
 
 def expanded(text: str) -> str:

@@ -40,7 +40,7 @@ class Texts:
             ConfigError: A value is not text, a key is unknown, or a placeholder is missing or unknown.
         """
         if not isinstance(cast("object", given), Mapping | None):
-            raise ConfigError(f"texts maps keys to sentences, or languages to such a mapping, not {given!r:.80}")
+            raise ConfigError(f"texts must map keys to sentences, or languages to such a mapping, got {given!r:.80}")
         self._tables = {language: dict(table) for language, table in default_texts().items()}
         english = default_texts()[ENGLISH]
         for name, value in (given or {}).items():
@@ -121,7 +121,7 @@ def _check(place: str, key: str, text: object) -> None:
         hint = did_you_mean(key, [*english]) or f"keys are {', '.join(english)}"
         raise ConfigError(f"texts: there is no {place!r:.80}; {hint}")
     if not isinstance(text, str):
-        raise ConfigError(f"texts: {place} is a sentence, not {text!r:.80}")
+        raise ConfigError(f"texts: {place} must be a sentence, got {text!r:.80}")
     try:
         list(Formatter().parse(text))
     except ValueError as error:

@@ -25,7 +25,9 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object) ->
     if not callable(getattr(selector, "select", None)) or not isinstance(
         getattr(selector, "flow_registry", None), Mapping
     ):
-        raise ConfigError(f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}")
+        raise ConfigError(
+            f"selector must be a FlowSelector(llm or None, registry, memory, agent_id), got {selector!r:.80}"
+        )
     check_guards(guards, ConfigError)
     for name in tools:
         if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:
@@ -37,7 +39,9 @@ def checked_facts(facts: object) -> Facts:
     """Return the facts of every conversation, checked."""
     given: object = {} if facts is None else facts
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        raise ConfigError(f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}")
+        raise ConfigError(
+            f"facts must be a mapping of names to values or to functions that give them, got {facts!r:.80}"
+        )
     facts_given = dict(cast("Facts", given))
     for name, fact in facts_given.items():
         if not callable(fact):

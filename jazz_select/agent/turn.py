@@ -523,10 +523,10 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
         ConfigError: The message is not a text, or the context is not a mapping or is too large.
     """
     if not isinstance(message, str):
-        raise ConfigError(f"message is a text, not {type(message).__name__}")
+        raise ConfigError(f"message must be a text, got {type(message).__name__}")
     given: object = {} if context is None else context
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        raise ConfigError(f"context is a mapping of names to values, not {given!r:.80}")
+        raise ConfigError(f"context must be a mapping of names to values, got {given!r:.80}")
     known = cast("Mapping[str, Any]", given)
     if excess := excess_of_names(known) or too_much(dict(known)):
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"

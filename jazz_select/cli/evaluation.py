@@ -159,7 +159,7 @@ async def _selector_of(named: str, selector: FlowSelector, model: str | None) ->
     agent = made_by(load_factory(named, named_by="--agent"), selector, model)
     agent = await agent if inspect.isawaitable(agent) else agent
     if not isinstance(agent, Agent):
-        raise ConfigError(f"--agent {named} gives an Agent, not {agent!r:.80}")
+        raise ConfigError(f"--agent {named} must give an Agent, got {agent!r:.80}")
     return agent.selector
 
 

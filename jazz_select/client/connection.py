@@ -312,9 +312,11 @@ def _check_url(url: object) -> str:
         found = httpx.URL(url) if isinstance(url, str) else None
     if found is None or found.scheme not in {"http", "https"} or not found.host:
         given = _CREDENTIALS.sub("", url) if isinstance(url, str) else url
-        raise ConfigError(f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {given!r:.80}")
+        raise ConfigError(
+            f"url must be the address of jazz-select serve, such as http://127.0.0.1:8420, got {given!r:.80}"
+        )
     if found.userinfo or found.query or found.fragment:
-        raise ConfigError("url is an address alone: the key is given as key=, and nothing follows the path")
+        raise ConfigError("url must be an address alone: the key is given as key=, and nothing follows the path")
     return str(found).rstrip("/")
 
 

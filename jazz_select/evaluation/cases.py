@@ -417,13 +417,13 @@ def _problem(error: ErrorDetails) -> str:
         case "extra_forbidden":
             what = unknown_field(where, sorted(Case.model_fields), of="case")
         case "model_type" | "model_attributes_type":
-            return f"a case is a mapping with request: and expect:, not {given}"
+            return f"a case must be a mapping with request: and expect:, got {given}"
         case "string_too_short":
             what = "is empty"
         case "tuple_type":
-            what = f"has to be a list of texts, not {given}"
+            what = f"must be a list of texts, got {given}"
         case "mapping_type" | "dict_type":
-            what = f"has to be a mapping, such as {{authenticated: true}}, not {given}"
+            what = f"must be a mapping, such as {{authenticated: true}}, got {given}"
         case _:
             what = problem_in(error)
     return f"{where}: {what}"

@@ -415,7 +415,7 @@ def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Conversat
         entries = cast("list[object]", content or [])
         nodes = [node_at(node, (place,)) for place in range(len(entries))]
     else:
-        msg = f"{file}: it has to hold a list of conversations, each with title: and turns:, not {content!r:.60}"
+        msg = f"{file}: it must hold a list of conversations, each with title: and turns:, got {content!r:.60}"
         raise ConfigError(msg)
     for number, (entry, at) in enumerate(zip(entries, nodes, strict=True), 1):
         if problem := _not_a_conversation(entry):

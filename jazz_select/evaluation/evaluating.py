@@ -84,7 +84,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         {
             "there are no cases to judge by": not given,
             "there are no flows to judge: pass a registry that has some": not registry,
-            f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}": not depths
+            f"depths must be places from 1 to {DEPTH}, got {list(depths)!r:.80}": not depths
             or not all(1 <= depth <= DEPTH for depth in depths),
             "pass either a model or a selector, which has one": models and selector is not None,
             "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory

@@ -85,7 +85,7 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
             TypeError: `flow` is not a flow instance.
         """
         if isinstance(flow, type) or not hasattr(flow, "compute_checksum"):
-            raise TypeError(f"register takes an instance of BaseFlow, not {flow!r}")
+            raise TypeError(f"register must be given an instance of BaseFlow, got {flow!r}")
         subject = Subject(name=flow.label, place=flow.place)
         fields = flow.fields()
         faults = field_faults(subject, fields)
@@ -250,14 +250,14 @@ class GuidedDecisionPoint:
         for name in ("after_step", "decision_prompt", "fallback_tool"):
             text: object = getattr(self, name)
             if not isinstance(text, str) and (text is not None or name == "after_step"):
-                raise ToolError(str(self.after_step), f"{name} is a text, not {text!r:.80}")
+                raise ToolError(str(self.after_step), f"{name} must be a text, got {text!r:.80}")
         if not self.after_step.strip():
             raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
         for name in ("candidate_tools", "context_fields"):
             given: object = getattr(self, name)
             names = [*cast("Collection[object]", given)] if isinstance(given, Collection) else [None]
             if isinstance(given, str) or not all(isinstance(each, str) and each for each in names):
-                raise ToolError(self.after_step, f"{name} is a list of names, not {given!r:.80}")
+                raise ToolError(self.after_step, f"{name} must be a list of names, got {given!r:.80}")
             if len(set(names)) != len(names):
                 raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
             object.__setattr__(self, name, [nfc(cast("str", each)) for each in names])
@@ -269,9 +269,9 @@ class GuidedDecisionPoint:
 
     def _checked_when(self, given: object) -> dict[str, dict[str, Any]]:
         """Return the conditions by candidate, or raise for what is none."""
-        what = "when gives for a candidate the fields that decide for it, by name"
+        what = "when must give each candidate the fields that decide for it, by name"
         if not isinstance(given, Mapping):
-            raise ToolError(self.after_step, f"{what}, not {given!r:.80}")
+            raise ToolError(self.after_step, f"{what}, got {given!r:.80}")
         found: dict[str, dict[str, Any]] = {}
         for name, wanted in cast("Mapping[object, object]", given).items():
             if not isinstance(name, str) or nfc(name) not in self.candidate_tools:
@@ -280,7 +280,7 @@ class GuidedDecisionPoint:
                 cast("Mapping[object, object]", wanted) if isinstance(wanted, Mapping) else dict[object, object]()
             )
             if not given_fields or not all(isinstance(each, str) and each for each in given_fields):
-                raise ToolError(self.after_step, f"{what}, not {wanted!r:.80} for {name}")
+                raise ToolError(self.after_step, f"{what}, got {wanted!r:.80} for {name}")
             found[nfc(name)] = {cast("str", each): value for each, value in given_fields.items()}
         return found
 
@@ -734,7 +734,7 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
     """
     given = cast("object", flow.chain)
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise _wrong(flow, "chain", f"it is a list of steps, not {given!r:.80}")
+        raise _wrong(flow, "chain", f"it must be a list of steps, got {given!r:.80}")
     several = enumerate(cast("Sequence[Any]", given))
     tools = dict.fromkeys(flow.own_tools) if given else {}
     return tuple(_step(flow, tools, f"chain[{number}]", step) for number, step in several)
@@ -753,7 +753,7 @@ def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step
     elif isinstance(step, str):
         names = [step]
     else:
-        raise _wrong(flow, field, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
+        raise _wrong(flow, field, f"a step must be a tool's name, a GuidedDecisionPoint or CHOOSE, got {step!r:.80}")
     for name in names:
         if name not in tools:
             advice = did_you_mean(name, tools) or "add it to the flow's `tools`, or take the step out"

@@ -190,7 +190,7 @@ class ConditionalFlow(CompositeFlow):
                     check_text(subject, field, when)
                     _check_part(subject, field, part)
                 case _:
-                    raise subject.error(field, f'has to be a pair ("when …", flow), not {describe_value(branch)}')
+                    raise subject.error(field, f'must be a pair ("when …", flow), got {describe_value(branch)}')
         if self.otherwise is not None:
             _check_part(subject, "otherwise", self.otherwise)
         self._check_classes()
@@ -198,7 +198,7 @@ class ConditionalFlow(CompositeFlow):
 
 def _check_list(subject: Subject, field: str, value: object) -> None:
     if not isinstance(value, list | tuple):
-        raise subject.error(field, f"has to be a list, not {describe_value(value)}")
+        raise subject.error(field, f"must be a list, got {describe_value(value)}")
 
 
 def _check_part(subject: Subject, field: str, part: object) -> None:
@@ -206,7 +206,7 @@ def _check_part(subject: Subject, field: str, part: object) -> None:
         check_text(subject, field, part)
     shown: object = part
     if not part or not (isinstance(part, BaseFlow | str) or (isinstance(part, type) and issubclass(part, BaseFlow))):
-        raise subject.error(field, f"has to be a flow, a class of flow or a flow's name, not {describe_value(shown)}")
+        raise subject.error(field, f"must be a flow, a class of flow or a flow's name, got {describe_value(shown)}")
 
 
 _FLOW: Final = "flow"

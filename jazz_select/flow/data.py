@@ -302,7 +302,7 @@ def _validated(file: Path, number: int, entry: object) -> tuple[FlowData | None,
     label = f"<flow {number}>"
     given = describe_value(entry)
     if not isinstance(entry, dict):
-        problem = f"a flow is a mapping with name:, description:, …, not {given}"
+        problem = f"a flow must be a mapping with name:, description:, …, got {given}"
         return None, [FlowValidationError(label, "name", problem, place=place)], []
     fields = cast("Mapping[object, object]", entry)
     name = fields.get("name")
@@ -358,7 +358,7 @@ def _field(loc: tuple[int | str, ...]) -> str:
 def _problem(error: ErrorDetails) -> str:
     match error["type"]:
         case "list_type" | "too_short" | "too_long" if error["loc"] == ("priority",):
-            return f"has to be a list of two whole numbers such as [1, 0], not {describe_value(error['input'])}"
+            return f"must be a list of two whole numbers such as [1, 0], got {describe_value(error['input'])}"
         case _:
             of, data = _KINDS.get(error["loc"][0] if len(error["loc"]) > 1 else "", ("flow", FlowData))
             if _BY_TOOL in error["loc"]:

@@ -94,25 +94,25 @@ def _check_line(subject: Subject, field: str, value: object) -> None:
 
 def _check_share(subject: Subject, share: object) -> None:
     if share is not None and not (is_number(share) and 0 <= share <= 1):
-        problem = f"has to be a share from 0 to 1, such as .001, or None, not {describe_value(share)}"
+        problem = f"must be a share from 0 to 1, such as .001, or None, got {describe_value(share)}"
         raise subject.error("max_error", problem)
 
 
 def _check_flag(subject: Subject, field: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise subject.error(field, f"has to be True or False, not {describe_value(value)}")
+        raise subject.error(field, f"must be True or False, got {describe_value(value)}")
 
 
 def _check_ask(subject: Subject, ask: object) -> None:
     if ask not in ("one", "together"):
-        raise subject.error("ask", f"has to be 'one' or 'together', not {describe_value(ask)}")
+        raise subject.error("ask", f"must be 'one' or 'together', got {describe_value(ask)}")
 
 
 def _check_inputs(subject: Subject, value: object) -> None:
     shown: object = value
     listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
     if listed is None or not all(isinstance(each, Input) for each in listed):
-        raise subject.error("inputs", f"has to be a list of Input(…), not {describe_value(shown)}")
+        raise subject.error("inputs", f"must be a list of Input(…), got {describe_value(shown)}")
     names = [each.name for each in cast("Sequence[Input]", listed)]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
@@ -175,7 +175,7 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
             f"{beginning(examples[n[0] - 1], _SHOWN)!r} (number {' and '.join(map(str, n[:_MOST_NAMED]))})"
             for n in repeated[:_MOST_NAMED]
         )
-        raise subject.error("examples", f"repeats {listed}; each example has to be a different request")
+        raise subject.error("examples", f"repeats {listed}; each example must be a different request")
     if len(places) < least:
         missing = least - len(places)
         problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more"
@@ -185,17 +185,17 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
 def check_text(subject: Subject, field: str, value: object) -> None:
     """Refuse a value that is not text, or text that cannot be encoded."""
     if not isinstance(value, str):
-        raise subject.error(field, f"has to be a text, not {describe_value(value)}")
+        raise subject.error(field, f"must be a text, got {describe_value(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise subject.error(field, "holds half of a surrogate pair, which is no valid Unicode; take it out")
 
 
 def _check_texts(subject: Subject, field: str, value: object) -> None:
     if isinstance(value, str):
-        raise subject.error(field, f"has to be a list of texts, not one text; write [{reprlib.repr(value)}]")
+        raise subject.error(field, f"must be a list of texts, got one text; write [{reprlib.repr(value)}]")
     shown = value
     if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
-        raise subject.error(field, f"has to be a list of texts, not {describe_value(shown)}")
+        raise subject.error(field, f"must be a list of texts, got {describe_value(shown)}")
     for number, item in enumerate(cast("Sequence[object]", value), start=1):
         if isinstance(item, str) and not item.strip():
             raise subject.error(field, f"number {number} is empty; write it or take it out")
@@ -213,9 +213,9 @@ def _check_priority(subject: Subject, value: object) -> None:
     shown = value
     numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-        raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe_value(shown)}")
+        raise subject.error("priority", f"must be two whole numbers such as (0, 0), got {describe_value(shown)}")
     if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
-        raise subject.error("priority", f"has to be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
+        raise subject.error("priority", f"must be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
 
 
 def fault_in_reply(reply: str) -> str:

@@ -101,7 +101,9 @@ class Input:
         if not all(isinstance(each, str | int | float) for each in values):
             raise ConfigError(f"choices of the input {self.name!r:.80} are texts and numbers")
         if values and self.example and self.example not in map(str, values):
-            raise ConfigError(f"example of the input {self.name!r:.80} is one of its choices, not {self.example!r:.80}")
+            raise ConfigError(
+                f"example of the input {self.name!r:.80} must be one of its choices, got {self.example!r:.80}"
+            )
         object.__setattr__(self, "choices", tuple(values))
 
     def _check_problem(self) -> None:
@@ -129,11 +131,13 @@ class Input:
         for name, wanted in pairs:
             if not isinstance(name, str) or not name.strip():
                 what = "names of inputs or results"
-                raise ConfigError(f"when of the input {self.name!r:.80} has {what}, not {name!r:.80}")
+                raise ConfigError(f"when of the input {self.name!r:.80} must have {what}, got {name!r:.80}")
             values = allowed_values(wanted)
             if not values or not all(isinstance(each, str | int | float) for each in values):
                 what = "a text, a number, true, false, or a list of such values"
-                raise ConfigError(f"when of the input {self.name!r:.80}: {name!r:.80} is {what}, not {wanted!r:.80}")
+                raise ConfigError(
+                    f"when of the input {self.name!r:.80}: {name!r:.80} must be {what}, got {wanted!r:.80}"
+                )
         object.__setattr__(self, "when", dict(self.when))
 
     def _check_proposal(self) -> None:
@@ -142,14 +146,14 @@ class Input:
             named = [*cast("Mapping[object, object]", given).items()]
             if len(named) != 1 or named[0][0] != _FROM or not isinstance(named[0][1], str) or not named[0][1].strip():
                 what = "a value, or {'from': NAME} for what is known under a name"
-                raise ConfigError(f"propose of the input {self.name!r:.80} is {what}, not {given!r:.80}")
+                raise ConfigError(f"propose of the input {self.name!r:.80} must be {what}, got {given!r:.80}")
             object.__setattr__(self, "propose", dict(self.propose))  # pyright: ignore[reportCallIssue, reportArgumentType]
             return
         if given is not None and not isinstance(given, str | int | float):
-            raise ConfigError(f"propose of the input {self.name!r:.80} is a text or a number, not {given!r:.80}")
+            raise ConfigError(f"propose of the input {self.name!r:.80} must be a text or a number, got {given!r:.80}")
         listed = self.listed
         if given is not None and listed and str(given) not in map(str, listed):
-            raise ConfigError(f"propose of the input {self.name!r:.80} is one of its choices, not {given!r:.80}")
+            raise ConfigError(f"propose of the input {self.name!r:.80} must be one of its choices, got {given!r:.80}")
 
     @property
     def words(self) -> str:

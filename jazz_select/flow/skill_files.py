@@ -258,7 +258,7 @@ def _front_matter(file: Path, text: str, check: "_Checker") -> dict[str, Any]:
         raise check.error("front matter", f"is no YAML: {error.problem}") from error
     value: object = documents[0].value if len(documents) == 1 else None
     if not isinstance(value, dict):
-        raise check.error("front matter", "has to be a mapping with name: and description:")
+        raise check.error("front matter", "must be a mapping with name: and description:")
     try:
         return as_json(cast("object", value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -304,7 +304,7 @@ class _Checker:
         name = self._required(fields, "name", _LONGEST_NAME)
         if not _NAME.fullmatch(name):
             shown = json_line(name)
-            problem = f"has to be lower-case letters and digits with single hyphens between them, not {shown}"
+            problem = f"must be lower-case letters and digits with single hyphens between them, got {shown}"
             raise self.error("name", problem)
         if name != self.skill:
             raise self.error("name", f"is {name}, and its folder {json_line(self.skill)}; give both one name")
@@ -326,7 +326,7 @@ class _Checker:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.error(field, f"has to be a text, not {describe_value(value)}; put quotes around it")
+            raise self.error(field, f"must be a text, got {describe_value(value)}; put quotes around it")
         return value.strip()
 
     def compatibility(self, fields: Mapping[str, Any]) -> str:
@@ -341,7 +341,7 @@ class _Checker:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise self.error("metadata", "has to be a mapping of names to texts")
+            raise self.error("metadata", "must be a mapping of names to texts")
         # The rule says texts; `version: 1.0` is common, and means one.
         pairs = cast("dict[str, object]", value)
         return {name: each if isinstance(each, str) else json_line(each) for name, each in pairs.items()}
@@ -352,6 +352,6 @@ class _Checker:
             return None
         entries = cast("list[object]", value) if isinstance(value, list) else [value]
         if not all(isinstance(each, str) for each in entries):
-            raise self.error("allowed-tools", "has to be names of tools in one text, or a list of them")
+            raise self.error("allowed-tools", "must be names of tools in one text, or a list of them")
         found = (name for each in entries for name in _ALLOWED.findall(cast("str", each)))
         return tuple(dict.fromkeys(name.partition("(")[0] for name in found))

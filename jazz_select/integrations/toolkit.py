@@ -187,7 +187,7 @@ class FlowToolkit:
         """
         every = [said] if isinstance(said, str) else said
         if not isinstance(every, Sequence) or isinstance(every, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-            msg = f"said is the request, or a list of all that the user said, the request last, not {said!r:.80}"
+            msg = f"said must be the request, or a list of all that the user said, the request last, got {said!r:.80}"
             raise ConfigError(msg)
         *before, request = [as_text(each) for each in every] or [""]
         kept: Mapping[str, Any] = asked if isinstance(asked, Mapping) else {}

@@ -483,7 +483,7 @@ def _call_embedder(
     except Exception as error:
         raise EmbeddingError(embedder.identity, repr(error)) from error
     if vectors.shape != shape:
-        raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
+        raise EmbeddingError(embedder.identity, f"it must return shape {shape}, got {vectors.shape}")
     # The dot product is a fast check; `isfinite` of all numbers would take as long as embedding.
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         text = texts[int(np.argmin(np.isfinite(np.atleast_2d(vectors)).all(axis=1)))]

@@ -60,7 +60,7 @@ def checked_agent(agent_id: object) -> None:
     """
     is_free = isinstance(agent_id, AgentScope) or (isinstance(agent_id, str) and AgentScope.MARK not in agent_id)
     if not is_free or not str(agent_id).strip() or _HALF.search(str(agent_id)):
-        raise ConfigError(f"agent_id must be a name such as 'support', not {agent_id!r:.80}")
+        raise ConfigError(f"agent_id must be a name such as 'support', got {agent_id!r:.80}")
 
 
 class Indexable(Protocol):

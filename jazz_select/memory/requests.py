@@ -301,7 +301,7 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
     """Raise for anything but text."""
     wrong = [each for each in texts if not isinstance(each, str)]
     if wrong:
-        raise ConfigError(f"{what} is a string, not {wrong[0]!r:.80}")
+        raise ConfigError(f"{what} must be a string, got {wrong[0]!r:.80}")
 
 
 class OffloadPolicy:

@@ -204,7 +204,7 @@ def _check_row(row: tuple[Any, ...]) -> None:
     for (name, declared), value in zip(COLUMNS.items(), row, strict=True):
         kind, *constraints = declared.split()
         if not isinstance(value, _KINDS[kind]) and not (value is None and not constraints):
-            raise ValueError(f"{name} of an entry is {type(value).__name__}, not {kind}")
+            raise ValueError(f"{name} of an entry must be {kind}, got {type(value).__name__}")
 
 
 def _read_list(text: object, kind: Any) -> tuple[Any, ...]:

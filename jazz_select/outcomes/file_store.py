@@ -113,7 +113,7 @@ def log_path(path: object) -> Path:
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
         if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
             return Path(text)
-    raise ConfigError(f"a log of outcomes is a file: name one, such as outcomes.db, not {path!r:.80}")
+    raise ConfigError(f"a log of outcomes must be a file, such as outcomes.db, got {path!r:.80}")
 
 
 def _make(path: Path) -> None:

@@ -91,7 +91,7 @@ def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approv
         ConfigError: The answer is neither Allow nor Deny, or there is nothing to answer.
     """
     if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-        raise ConfigError(f"the answer is Allow() or Deny(reason), not {answer!r:.80}")
+        raise ConfigError(f"the answer must be Allow() or Deny(reason), got {answer!r:.80}")
     if not asked:
         msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
         raise ConfigError(msg)

@@ -45,10 +45,10 @@ def check_run(steps: object, inputs: object) -> None:
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
         given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, Step)]
     if given:
-        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        msg = f"steps must be a list of names of tools, GuidedDecisionPoints and CHOOSE, got {given[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
-        raise ConfigError(f"inputs are a mapping of names to values, not {inputs!r:.80}")
+        raise ConfigError(f"inputs must be a mapping of names to values, got {inputs!r:.80}")
 
 
 NameCall = Callable[[str, Mapping[str, Any]], str]

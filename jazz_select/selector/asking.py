@@ -66,7 +66,7 @@ def question_in(asked: object) -> UserQuestion | None:
     if question is None:
         return None
     if not isinstance(question, UserQuestion):
-        raise ConfigError(f"asked is the decision that a question came with, or the question, not {asked!r:.80}")
+        raise ConfigError(f"asked must be the decision that a question came with, or the question, got {asked!r:.80}")
     try:
         known = value_of(UserQuestion, asdict(question))
     except (ConfigError, TypeError, RecursionError) as error:

@@ -55,7 +55,7 @@ def _pair(case: object) -> tuple[str, str | None]:
         case (str() as text, str() | None as name):
             return text, name
         case _:
-            raise ConfigError(f"a case is a request with the name of its flow, or with None, not {case!r:.80}")
+            raise ConfigError(f"a case must be a request with the name of its flow, or with None, got {case!r:.80}")
 
 
 async def calibrated(

@@ -342,7 +342,7 @@ class RunningCatalogue:
         except Exception as error:
             raise ConfigError(f"factory {self.factory} failed: {describe_error(error)}") from error
         if not isinstance(made, Agent):
-            raise ConfigError(f"factory {self.factory} gives an Agent, not {made!r:.80}")
+            raise ConfigError(f"factory {self.factory} must give an Agent, got {made!r:.80}")
         return made if self.claims is None else made.with_claims(self.claims)
 
     def selector(self, registry: FlowRegistry | None = None, **options: object) -> FlowSelector:

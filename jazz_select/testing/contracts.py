@@ -104,7 +104,7 @@ def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sen
 def require_kind(value: object, kind: type[T], problem: str) -> T:
     """Return the value if it is of that kind."""
     if not isinstance(value, kind):
-        msg = f"{problem}, not {type(value).__name__}"
+        msg = f"{problem}, got {type(value).__name__}"
         raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
     return value
 
@@ -190,9 +190,9 @@ def check_embedder(embedder: Embedder) -> None:
     """Check an embedder: shapes, types, unit rows, determinism, and a minimum of sense."""
     identity, dim = embedder.identity, embedder.dim
     require(
-        isinstance(cast("object", identity), str) and bool(identity), f"identity must name the model, not {identity!r}"
+        isinstance(cast("object", identity), str) and bool(identity), f"identity must name the model, got {identity!r}"
     )
-    require(isinstance(cast("object", dim), int) and dim > 0, f"dim must be a positive int, not {dim!r}")
+    require(isinstance(cast("object", dim), int) and dim > 0, f"dim must be a positive int, got {dim!r}")
     require_kind(embedder.offload, bool, "offload must be a bool")
 
     rows = embedder.embed(_TEXTS)
@@ -255,8 +255,8 @@ async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:
 
 def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:
     require_kind(rows, np.ndarray, f"{call} must return an array")
-    require(rows.shape == shape, f"{call} must have the shape {shape}, not {rows.shape}")
-    require(rows.dtype == np.float32, f"{call} must be float32, not {rows.dtype}")
+    require(rows.shape == shape, f"{call} must have the shape {shape}, got {rows.shape}")
+    require(rows.dtype == np.float32, f"{call} must be float32, got {rows.dtype}")
     require(bool(np.isfinite(rows).all()), f"{call} must be finite")
     lengths = np.linalg.norm(rows, axis=1)
     unit = (np.abs(lengths - 1) < _UNIT_TOLERANCE) | (lengths == 0)
@@ -461,7 +461,7 @@ async def check_decision_model(model: DecisionModel) -> None:
     """
     most = cast("object", model.most_options)
     allowed = most is None or (isinstance(most, int) and not isinstance(most, bool) and most > 1)
-    require(allowed, f"most_options must be None, or how many options a question may have, not {most!r}")
+    require(allowed, f"most_options must be None, or how many options a question may have, got {most!r}")
     questions = dict(_QUESTIONS)
     _check_decisions(await _decide(model, questions), questions)
     require(questions == _QUESTIONS, "decide() must leave the questions as they are")

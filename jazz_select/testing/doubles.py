@@ -114,7 +114,8 @@ def _check(number: int, reply: object) -> None:
         raise TypeError(msg)
     if not isinstance(reply, str | Reply | BaseException) and not callable(reply):
         hint = f"; as text it would be json.dumps({reply!r:.60})" if isinstance(reply, dict | list) else ""
-        msg = f"reply {number} is a text, a Reply, an exception or a function of the messages, not {reply!r:.80}{hint}"
+        kinds = "a text, a Reply, an exception or a function of the messages"
+        msg = f"reply {number} must be {kinds}, got {reply!r:.80}{hint}"
         raise TypeError(msg)
 
 

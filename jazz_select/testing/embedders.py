@@ -23,7 +23,7 @@ class HashEmbedder:
 
     def __init__(self, dim: int = 256) -> None:
         if dim < 1:
-            raise ValueError(f"dim must be at least 1, not {dim}")
+            raise ValueError(f"dim must be at least 1, got {dim}")
         self.identity, self.dim = f"hash:{dim}", dim
         self.offload = False  # it takes microseconds
 

@@ -132,19 +132,19 @@ def _check_answer(case: ProviderCase, outcome: object) -> None:
     require(reply.text == case.text, f"{case}: the text must come as it was sent, not as {reply.text!r:.200}")
     require(
         reply.finish_reason in {"", case.finish_reason},
-        f"{case}: finish_reason must be {case.finish_reason!r} or empty, not {reply.finish_reason!r}",
+        f"{case}: finish_reason must be {case.finish_reason!r} or empty, got {reply.finish_reason!r}",
     )
 
 
 def _check_error(case: ProviderCase, kind: type[ModelError], outcome: object) -> None:
     if not isinstance(outcome, kind):
-        msg = f"{case}: complete() must raise {kind.__name__}, not {outcome!r:.200}"
+        msg = f"{case}: complete() must raise {kind.__name__}, got {outcome!r:.200}"
         raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
-    require(outcome.retryable is case.retryable, f"{case}: retryable must be {case.retryable}, not {outcome.retryable}")
+    require(outcome.retryable is case.retryable, f"{case}: retryable must be {case.retryable}, got {outcome.retryable}")
     require(outcome.__cause__ is not None, f"{case}: the provider's own error must be the cause (raise … from error)")
     asked, got = case.wait_s, outcome.retry_after
     if asked is None:
-        require(got is None, f"{case}: the provider names no time to wait, so retry_after must be None, not {got!r}")
+        require(got is None, f"{case}: the provider names no time to wait, so retry_after must be None, got {got!r}")
     else:
-        problem = f"{case}: retry_after must be the {asked:g} s that the provider asks for, not {got!r}"
+        problem = f"{case}: retry_after must be the {asked:g} s that the provider asks for, got {got!r}"
         require(got is not None and asked - _SLACK_S <= got <= asked, problem)

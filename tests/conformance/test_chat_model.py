@@ -124,7 +124,7 @@ async def translate_cancelling(_: Sequence[Message]) -> Reply:
     ("model", "problem"),
     [
         pytest.param(Blocking(), "must be async; it returned Reply", id="not async"),
-        pytest.param(answering("text"), "must return a Reply, not str", id="a bare text"),
+        pytest.param(answering("text"), "must return a Reply, got str", id="a bare text"),
         pytest.param(answering(Reply(text=cast("str", None))), "text must be a str", id="no text"),
         pytest.param(answering(Reply(text="", model=cast("str", None))), "model must be a str", id="no model name"),
         pytest.param(answering(Reply(text="", usage=cast("Usage", {}))), "usage must be a Usage", id="usage as a dict"),
@@ -177,7 +177,7 @@ OSERROR = OSError("gone")
         pytest.param(
             "cut off by max tokens",
             ScriptedModel(Reply(text='["refund', finish_reason="stop")),
-            "finish_reason must be 'length' or empty, not 'stop'",
+            "finish_reason must be 'length' or empty, got 'stop'",
             id="a truncated reply as a whole one",
         ),
         pytest.param("cut off by max tokens", ScriptedModel('["refund'), None, id="no reason given"),
@@ -188,7 +188,7 @@ OSERROR = OSError("gone")
         pytest.param("401", failing(OSERROR), "retryable must be False", id="retryable"),
         pytest.param("500", failing(), "must be the cause", id="no cause"),
         pytest.param("silent", failing(OSERROR), "must raise ModelTimeoutError", id="no timeout"),
-        pytest.param("429", failing(OSERROR, retry_after=1.0), "must be None, not 1.0", id="a wait of its own"),
+        pytest.param("429", failing(OSERROR, retry_after=1.0), "must be None, got 1.0", id="a wait of its own"),
         pytest.param("429, wait 7 s", failing(OSERROR, retry_after=7.0), None, id="a wait"),
         pytest.param("429, wait 7 s", failing(OSERROR), "retry_after must be the 7 s", id="no wait"),
         pytest.param("429, wait until", failing(OSERROR, retry_after=7.0), "must be the 30 s", id="another wait"),

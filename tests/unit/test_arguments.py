@@ -38,39 +38,39 @@ class Unwritable:
 
 
 KINDS: list[tuple[object, list[object], list[tuple[object, str]]]] = [
-    (Count, [0, 7], [(-1, "a whole number from 0, not -1"), (True, "not True"), ("3", "not '3'"), (1.0, "not 1.0")]),
+    (Count, [0, 7], [(-1, "a whole number from 0, got -1"), (True, "got True"), ("3", "got '3'"), (1.0, "got 1.0")]),
     (
         Annotated[Recalls, Methods("a memory", "recall")],
         [RecallsAll()],
-        [(RecallsAll, "a memory, not <class"), (3, "a memory, not 3")],
+        [(RecallsAll, "a memory, got <class"), (3, "a memory, got 3")],
     ),
     (
         Annotated[Callable[..., None], Methods("a function", "__call__")],
         [print],
-        [(int, "a function, not <class 'int'>")],
+        [(int, "a function, got <class 'int'>")],
     ),
-    (Positive, [1], [(0, "a whole number from 1, not 0")]),
-    (Positive | Literal["auto"], ["auto", 2], [("all", "a whole number from 1, or \"auto\", not 'all'")]),
+    (Positive, [1], [(0, "a whole number from 1, got 0")]),
+    (Positive | Literal["auto"], ["auto", 2], [("all", "a whole number from 1, or \"auto\", got 'all'")]),
     (
         Probability | None,  # pyright: ignore[reportOperatorIssue]
         [0, 1, 0.5, None],
-        [(1.1, "a probability from 0 to 1, or None, not 1.1"), (True, "not True")],
+        [(1.1, "a probability from 0 to 1, or None, got 1.1"), (True, "got True")],
     ),
-    (Probability, [0.0], [(float("nan"), "not nan"), (None, "not None")]),
-    (Seconds, [0.1, 3], [(0, "a number of seconds above 0, not 0"), (float("inf"), "not inf")]),
-    (Literal["rank", "stable", "shuffled"], ["rank"], [("best", '"rank", "stable" or "shuffled", not \'best\'')]),
-    (Literal[1], [1], [(2, "is 1, not 2")]),
-    (bool, [True], [(1, "True or False, not 1")]),
-    (str, ["a"], [(3, "a string, not 3"), (b"a", "not b'a'")]),
+    (Probability, [0.0], [(float("nan"), "got nan"), (None, "got None")]),
+    (Seconds, [0.1, 3], [(0, "a number of seconds above 0, got 0"), (float("inf"), "got inf")]),
+    (Literal["rank", "stable", "shuffled"], ["rank"], [("best", '"rank", "stable" or "shuffled", got \'best\'')]),
+    (Literal[1], [1], [(2, "must be 1, got 2")]),
+    (bool, [True], [(1, "True or False, got 1")]),
+    (str, ["a"], [(3, "a string, got 3"), (b"a", "got b'a'")]),
     (
         Sequence[str] | None,
         [["a"], ("a",), None],
-        [("text", "not 'text'"), (["a", 3], "strings in a list, or None, not 3")],
+        [("text", "got 'text'"), (["a", 3], "a list of strings, or None, got 3")],
     ),
-    (Mapping[str, int], [{}, {"a": "not looked at"}], [([], "a Mapping, not []")]),
-    (Callable[[], None], [print], [(3, "a Callable, not 3")]),
-    (Unwritable, [Unwritable()], [(3, "an Unwritable, not 3"), (Unwritable, "not <class")]),
-    (int, [1], [(Unwritable(), "a whole number, not Unwritable"), ("é\n\u202e" * 99, r"not 'é\n\u202e")]),
+    (Mapping[str, int], [{}, {"a": "not looked at"}], [([], "a Mapping, got []")]),
+    (Callable[[], None], [print], [(3, "a Callable, got 3")]),
+    (Unwritable, [Unwritable()], [(3, "an Unwritable, got 3"), (Unwritable, "got <class")]),
+    (int, [1], [(Unwritable(), "a whole number, got Unwritable"), ("é\n\u202e" * 99, r"got 'é\n\u202e")]),
     (Recalls, [3], []),
     (Recalls | int, ["x"], []),
     ("quoted", [3], []),
@@ -85,7 +85,7 @@ def test_a_value_is_checked_by_its_kind(kind: object, right: list[object], wrong
     for value, said in wrong:
         with pytest.raises(ConfigError) as error:
             check_argument("given", value, kind)
-        assert str(error.value).startswith("given is ")
+        assert str(error.value).startswith("given must be ")
         assert said in str(error.value)
         assert len(str(error.value)) < 250
 
@@ -115,13 +115,13 @@ async def test_functions_and_options_are_checked_before_they_run() -> None:
     assert [*signature(found).parameters] == ["text", "limit", "more", "name", "others"]
     assert Options(limit_s=2, tags=("a",)) == Options(limit_s=2, tags=("a",))
     for wrong in (lambda: found("a", 0), lambda: found("a", limit=0)):
-        with pytest.raises(ConfigError, match="limit is a whole number from 1, not 0"):
+        with pytest.raises(ConfigError, match="limit must be a whole number from 1, got 0"):
             wrong()
-    with pytest.raises(ConfigError, match="limit_s is a number of seconds above 0, or None, not 0"):
+    with pytest.raises(ConfigError, match="limit_s must be a number of seconds above 0, or None, got 0"):
         await waited(0)
-    with pytest.raises(ConfigError, match='order is "rank" or "stable", not'):
+    with pytest.raises(ConfigError, match='order must be "rank" or "stable", got'):
         Options(order="best")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="tags is a tuple, not"):
+    with pytest.raises(ConfigError, match="tags must be a tuple, got"):
         Options(tags=["a"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="unexpected keyword argument 'unknown'"):
         Options(unknown=3)  # pyright: ignore[reportCallIssue]
@@ -151,13 +151,13 @@ class Key(BaseModel):
 
 
 FILES: list[tuple[type[BaseModel], object, str]] = [
-    (Written, [], "f.yaml: has to be a mapping of names to values, not list []"),
+    (Written, [], "f.yaml: must be a mapping of names to values, got list []"),
     (Written, {}, "f.yaml: title: is missing"),
-    (Written, {"title": 3}, "f.yaml: title: has to be a text, not int 3; put quotes around it"),
-    (Written, {"title": None}, "f.yaml: title: has to be a text, not nothing (None)"),
+    (Written, {"title": 3}, "f.yaml: title: must be a text, got int 3; put quotes around it"),
+    (Written, {"title": None}, "f.yaml: title: must be a text, got nothing (None)"),
     (Written, {"title": "a", "part": []}, "f.yaml: part: is no field of a mapping; did you mean 'parts'?"),
-    (Written, {"title": "a", "parts": None}, "f.yaml: parts: has to be a list, not nothing; write [] or take the line"),
-    (Written, {"title": "a", "parts": "x"}, "f.yaml: parts: has to be a list, not str 'x'"),
+    (Written, {"title": "a", "parts": None}, "f.yaml: parts: must be a list, got nothing; write [] or take the line"),
+    (Written, {"title": "a", "parts": "x"}, "f.yaml: parts: must be a list, got str 'x'"),
     (
         Written,
         {"title": "a", "parts": [{"limit": 1}, {"limit": "x"}]},
@@ -165,8 +165,8 @@ FILES: list[tuple[type[BaseModel], object, str]] = [
     ),
     (Written, {"title": "a", "parts": [{"limit": 1, "x": 1}]}, "f.yaml: parts.1.x: there is no such field here"),
     (Written, {"a": 1, "b": 2, "c\nd": 3}, "(and 1 more)"),
-    (Key, {"key": 5}, "f.yaml: key: has to be a text"),
-    (Key, {"key": "a", "keys": None}, "f.yaml: keys: has to be a list"),
+    (Key, {"key": 5}, "f.yaml: key: must be a text"),
+    (Key, {"key": "a", "keys": None}, "f.yaml: keys: must be a list"),
 ]
 
 
@@ -185,5 +185,5 @@ def test_what_a_file_holds_is_read() -> None:
 
 
 def test_a_constraint_may_bound_a_text() -> None:
-    with pytest.raises(ConfigError, match="name is a name of at most 3 letters, not 'abcd'"):
+    with pytest.raises(ConfigError, match="name must be a name of at most 3 letters, got 'abcd'"):
         check_argument("name", "abcd", Annotated[str, Constraint("a name of at most 3 letters", max_length=3)])

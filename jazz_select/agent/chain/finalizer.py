@@ -87,7 +87,7 @@ def as_chain(given: object) -> Chain:
         return given
     if isinstance(given, str):
         return Chain(messages=as_messages(given))
-    raise ConfigError(f"chain is a Chain, as run_chain returns it, or a text, not {given!r:.80}")
+    raise ConfigError(f"chain must be a Chain, as run_chain returns it, or a text, got {given!r:.80}")
 
 
 async def put_in_schema(

@@ -107,7 +107,7 @@ def formatting_messages(
     """
     output = schema if isinstance(schema, OutputSchema) else OutputSchema(schema)
     if max_chars < LEAST_CHARS:
-        raise ConfigError(f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}")
+        raise ConfigError(f"max_chars must be at least {LEAST_CHARS}, got {max_chars!r}")
     lines = _lines(chain, max_chars // 4)
     needed = _size([line for line in lines if line.kind in {"system", "request", "result"}])
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
@@ -138,7 +138,7 @@ def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) ->
         except Exception as error:
             raise ConfigError(f"the formatting prompt failed: {describe_error(error)}") from error
         if not isinstance(text, str):
-            raise ConfigError(f"the formatting prompt is a text, not {type(text).__name__}")
+            raise ConfigError(f"the formatting prompt must be a text, got {type(text).__name__}")
         return text
     template = PROMPT if prompt is None else prompt
     for name, label in (("schema", "JSON SCHEMA"), ("transcript", "TRANSCRIPT")):

@@ -136,5 +136,5 @@ def _of_model(model: "type[BaseModel]") -> Mapping[str, Any]:
 
 def _of_mapping(schema: object) -> Mapping[str, Any]:
     if not isinstance(schema, Mapping):
-        raise ConfigError(f"schema is a JSON Schema as a mapping or a pydantic class, not {type(schema).__name__}")
+        raise ConfigError(f"schema must be a JSON Schema as a mapping or a pydantic class, got {type(schema).__name__}")
     return cast("Mapping[str, Any]", schema)

@@ -72,7 +72,9 @@ def as_messages(given: object) -> tuple[Message, ...]:
     if isinstance(given, Message):
         given = (given,)
     if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in cast("Sequence[Any]", given)):
-        raise ConfigError(f"messages are a text, which is what the user says, or a list of Messages, not {given!r:.80}")
+        raise ConfigError(
+            f"messages must be a text, which is what the user says, or a list of Messages, got {given!r:.80}"
+        )
     if not given:
         raise ConfigError("messages is empty: there is no request")
     messages = cast("Sequence[Message]", given)

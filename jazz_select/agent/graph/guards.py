@@ -150,7 +150,9 @@ def guard(*tags: Any) -> Any:
         return Guard(function_name(only), only, ())
     wrong = [each for each in tags if not isinstance(each, str)]
     if wrong:
-        raise ConfigError(f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}")
+        raise ConfigError(
+            f"@guard must be given the tags that the guard may answer with, as texts, got {wrong[0]!r:.80}"
+        )
 
     def make_guard(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
         return Guard(function_name(check), check, tags)
@@ -163,7 +165,7 @@ def check_guards(guards: object, error: type[ConfigError | RouterError]) -> None
     given = list(cast("Sequence[object]", guards)) if isinstance(guards, Sequence) else None
     wrong: list[object] = [guards] if given is None else [each for each in given if not isinstance(each, Guard)]
     if wrong:
-        raise error(f"guards are a list of Guards (make one of a function with @guard), not {wrong[0]!r:.80}")
+        raise error(f"guards must be a list of Guards (make one of a function with @guard), got {wrong[0]!r:.80}")
     for each in cast("list[Guard[Any]]", given):
         if is_async(each.check):
             raise error(f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function")

@@ -171,15 +171,15 @@ def check_kinds(*, guards: object, routes: object, actions: object, functions: M
     """Check the types of a router's parts; of the functions only `plan` may be async."""
     check_guards(guards, RouterError)
     if not isinstance(routes, Mapping):
-        raise RouterError(f"routes are a mapping of tags to nodes, not {routes!r:.80}")
+        raise RouterError(f"routes must be a mapping of tags to nodes, got {routes!r:.80}")
     named = cast("Mapping[object, object]", actions) if isinstance(actions, Mapping) else {"": actions}
     for name, each in named.items():
         if not isinstance(each, Action) or not callable(cast("Action[Any]", each).run):
-            wanted = "actions are a mapping of names to Actions (Action(run=…) makes one of a function)"
-            raise RouterError(f"{wanted}, not {name!r:.40}: {each!r:.80}")
+            wanted = "actions must be a mapping of names to Actions (Action(run=…) makes one of a function)"
+            raise RouterError(f"{wanted}, got {name!r:.40}: {each!r:.80}")
     for name, function in functions.items():
         if function is not None and not callable(function):
-            raise RouterError(f"{name} is a function of the state, not {function!r:.80}")
+            raise RouterError(f"{name} must be a function of the state, got {function!r:.80}")
         if name != "plan" and is_async(function):
             raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")
 
@@ -253,7 +253,7 @@ class Router(Generic[StateT]):
         if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
             raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")
         if max_iterations < 1:
-            raise RouterError(f"max_iterations must be at least 1, not {max_iterations}")
+            raise RouterError(f"max_iterations must be at least 1, got {max_iterations}")
         self.name = name
         self._state_type = state_type
         self._guards = tuple(guards)
@@ -363,7 +363,7 @@ class Router(Generic[StateT]):
 
     async def _walk(self, run: Run[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:
-            raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")
+            raise RouterError(f"most_nodes must be at least 0, got {most_nodes}")
         with span(self.name, "turn") as traced:
             node, run = await walk(self._topology, run.node, run, self._run_node, most_nodes=most_nodes)
             run = replace(run, status="paused" if node else "finished", node=node)

@@ -247,7 +247,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     """
     began = perf_counter()
     if most < 1:
-        raise ConfigError(f"most has to be 1 or more, not {most}")
+        raise ConfigError(f"most must be 1 or more, got {most}")
     catalogue = {flow.name: flow for flow in registry.values()}
     opened = await asyncio.to_thread(open_embedder, embedder)
     bar = registry.min_examples if isinstance(registry, FlowRegistry) else 0

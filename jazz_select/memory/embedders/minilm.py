@@ -274,5 +274,5 @@ def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[P
     except OSError as error:
         raise EmbeddingError(embedder, f"{path} cannot be read ({error}); {_ELSE.format(package)}") from error
     if (found := hashlib.sha256(held).hexdigest()) != sha256:
-        raise EmbeddingError(embedder, f"{path} has SHA-256 {found}, not {sha256}; {_ELSE.format(package)}")
+        raise EmbeddingError(embedder, f"{path} must have SHA-256 {sha256}, got {found}; {_ELSE.format(package)}")
     return path, held

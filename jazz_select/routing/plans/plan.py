@@ -140,7 +140,7 @@ class Plan:
     def of(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
         """The plan of these calls: ids are given where they are missing, references are checked."""
         named, twice = _with_ids(tuple(steps))
-        problems = [f"a plan has at most {MOST_STEPS} steps, not {len(named)}"] if len(named) > MOST_STEPS else []
+        problems = [f"a plan must have at most {MOST_STEPS} steps, got {len(named)}"] if len(named) > MOST_STEPS else []
         ids = {step.id for step in named}
         needs: dict[str, tuple[str, ...]] = {}
         for step in named:
@@ -226,7 +226,7 @@ def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
     text = fields[_REF]
     if not isinstance(text, str):
-        return f"{_REF} is a text such as 's1#/items/0/id', not {text!r:.80}"
+        return f"{_REF} must be a text such as 's1#/items/0/id', got {text!r:.80}"
     if len(fields) > 1:
         return f"beside {_REF} {text!r:.80} an object holds nothing else"
     read = parsed(fields)

@@ -288,7 +288,8 @@ def as_plan(given: object) -> Plan:
         if read.calls:
             return read.plan
     more = "; read_tool_reply(text).plan reads what a model said" if isinstance(given, str) else ""
-    msg = f'plan is a Plan, or calls such as {{"tool_calls": [{{"tool": …, "arguments": …}}]}}, not {given!r:.80}{more}'
+    shape = '{"tool_calls": [{"tool": …, "arguments": …}]}'
+    msg = f"plan must be a Plan, or calls such as {shape}, got {given!r:.80}{more}"
     raise ConfigError(msg)
 
 

@@ -54,7 +54,9 @@ def step_of(call: object) -> PlanStep:
     if isinstance(call, str):
         return PlanStep(tool=call)
     if not isinstance(call, Mapping):
-        return PlanStep(tool="", problem=f"a call is an object with a tool and arguments, not {type(call).__name__}")
+        return PlanStep(
+            tool="", problem=f"a call must be an object with a tool and arguments, got {type(call).__name__}"
+        )
     written = read_call(cast("Mapping[Any, Any]", call))
     return PlanStep(
         tool=written.tool, arguments=written.arguments, id=written.id, after=written.after, problem=written.problem
@@ -119,7 +121,7 @@ TWICE: Final = "not run: it destroys something, and the same call stands in this
 def read_tool_reply(reply: object) -> ToolReply:
     """Read a reply, as text or as the JSON value that somebody already made of it."""
     if not isinstance(reply, str):
-        problem = f"a reply is text or one of the three shapes, not {type(reply).__name__}"
+        problem = f"a reply must be text or one of the three shapes, got {type(reply).__name__}"
         return _shape(reply) or ToolReply(note=problem)
     if large := too_large(reply):
         return ToolReply(note=f"the reply {large}")

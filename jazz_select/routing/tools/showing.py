@@ -59,7 +59,7 @@ def _checked_flows(given: object) -> list[BaseFlow]:
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     flows = [each for each in listed or () if isinstance(each, BaseFlow)]
     if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):
-        raise ConfigError(f"flows are those that were selected, as result.chosen_flows has them, not {given!r:.80}")
+        raise ConfigError(f"flows must be those that were selected, as result.chosen_flows has them, got {given!r:.80}")
     return flows
 
 
@@ -105,7 +105,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
     if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
         raise ConfigError(
-            f"tools are a list of Tools, or what shown_names or FlowToolkit.select gave, not {tools!r:.80}"
+            f"tools must be a list of Tools, or what shown_names or FlowToolkit.select gave, got {tools!r:.80}"
         )
     named = tools if isinstance(tools, Mapping) else shown_names(tools)
     return [_in_form(name, tool, form) for name, tool in named.items()]

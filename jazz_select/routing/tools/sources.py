@@ -68,7 +68,7 @@ def tools_of(given: object) -> tuple[Tool, ...]:
     if isinstance(given, str | bytes | type) or callable(given) or not isinstance(given, Iterable):
         more = "; load_tools reads what stands in a package, folder or file" if isinstance(given, str) else ""
         one = "; put a single one in a list" if isinstance(given, Tool) or callable(given) else ""
-        msg = f"tools are a list of Tools and functions, or what load_tools returns, not {given!r:.80}{more}{one}"
+        msg = f"tools must be a list of Tools and functions, or what load_tools returns, got {given!r:.80}{more}{one}"
         raise ConfigError(msg)
     if isinstance(given, Toolbox):
         return tuple(given.values())
@@ -88,7 +88,7 @@ def toolbox_of(given: object) -> Toolbox:
 
 def _as_tool(given: object, name: str = "") -> Tool:
     if isinstance(given, str):
-        what = f"tools are Tools or functions, not the name {given!r:.80}"
+        what = f"tools must be Tools or functions, got the name {given!r:.80}"
         raise ConfigError(f"{what}; of what load_tools returns, .values() are the tools")
     if callable(given) and not isinstance(given, type):
         return tool_from_function(given, name=name)
@@ -376,13 +376,15 @@ def tools_from_openai(
 def _entries(listing: object, key: str) -> Sequence[object]:
     entries: object = cast("object", listing) if isinstance(listing, Sequence) else _said(listing, key, f"result.{key}")
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
-        raise ToolError("?", f"a listing is a list of tools, or a mapping with one under {key!r}, not {listing!r:.60}")
+        raise ToolError(
+            "?", f"a listing must be a list of tools, or a mapping with one under {key!r}, got {listing!r:.60}"
+        )
     return cast("Sequence[object]", entries)
 
 
 def _checked_entry(entry: object, number: int) -> object:
     if not isinstance(entry, Mapping) and not isinstance(getattr(entry, "name", None), str):
-        raise ToolError(f"#{number}", f"an entry of a listing is a mapping, not {entry!r:.60}")
+        raise ToolError(f"#{number}", f"an entry of a listing must be a mapping, got {entry!r:.60}")
     return cast("object", entry)
 
 
@@ -447,7 +449,7 @@ def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
 
 def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise ToolError(tool, f"{field} is a JSON Schema as a mapping, not {given!r:.60}")
+        raise ToolError(tool, f"{field} must be a JSON Schema as a mapping, got {given!r:.60}")
     schema = cast("Mapping[str, Any]", given)
     try:
         text = orjson.dumps(dict(schema))

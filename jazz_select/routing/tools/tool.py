@@ -155,7 +155,7 @@ class Tool:
         if not isinstance(given["input_schema"], Mapping):
             raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
         if not isinstance(cast("object", self.title), str):
-            raise ToolError(self.name, f"title is a text in words for users, not {self.title!r:.60}")
+            raise ToolError(self.name, f"title must be a text in words for users, got {self.title!r:.60}")
         object.__setattr__(self, "name", nfc(self.name))
         object.__setattr__(self, "undoes", nfc(self.undoes))
         object.__setattr__(self, "title", " ".join(self.title.split()))
@@ -318,7 +318,7 @@ def checked_tool(tool: object) -> Tool:
     """A tool as it is; refused is what is none, such as a function of which none was made."""
     if isinstance(tool, Tool):
         return tool
-    raise ConfigError(f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}")
+    raise ConfigError(f"tools must be Tools or functions (tool_from_function has more to say of one), got {tool!r:.80}")
 
 
 class Toolbox(Mapping[str, Tool]):

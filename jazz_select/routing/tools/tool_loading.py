@@ -273,8 +273,8 @@ def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
             continue
         path: tuple[str, ...] = () if entries is content else ("tools",)
         if not isinstance(entries, list | dict):
-            problem = f"{place_of(place, root, path)}: it holds a list of tools, or `tools:` with one"
-            raise ToolError(place, f"{problem}, not {entries!r:.60}")
+            problem = f"{place_of(place, root, path)}: it must hold a list of tools, or `tools:` with one"
+            raise ToolError(place, f"{problem}, got {entries!r:.60}")
         faults: list[ToolError] = []
         made: list[Tool] = []
         for number, entry in enumerate(several):
@@ -310,7 +310,7 @@ class _Entry:
 def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolError]) -> Tool | None:
     """Return the tool of an entry; None, and all that is wrong with it among the faults, where there is none."""
     if not isinstance(given.entry, dict):
-        faults.append(given.error("", f"a tool is a mapping with name:, description:, …, not {given.entry!r:.60}"))
+        faults.append(given.error("", f"a tool must be a mapping with name:, description:, …, got {given.entry!r:.60}"))
         return None
     before = len(faults)
     try:

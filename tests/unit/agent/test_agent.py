@@ -289,7 +289,7 @@ async def test_a_schema_that_cannot_be_used_is_an_error_before_anything(made: Ma
         await made(model).turn(REFUND, context=ADA, schema=wrong)
     with pytest.raises(ConfigError, match="schema"):
         made(model, schema=wrong)
-    with pytest.raises(ConfigError, match="message is a text"):
+    with pytest.raises(ConfigError, match="message must be a text"):
         await made(model).turn(3)  # pyright: ignore[reportArgumentType] - a caller without a type checker
 
 
@@ -359,8 +359,8 @@ async def test_whatever_a_memory_fails_with_is_told(pack: FlowRegistry, error: E
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"context": "abc"}, "context is a mapping"),
-        ({"context": {1: "x"}}, "context is a mapping"),
+        ({"context": "abc"}, "context must be a mapping"),
+        ({"context": {1: "x"}}, "context must be a mapping"),
         ({"context": {"rows": [0] * 10_000}}, "context holds more than 10000 values"),
         ({"context": {"text": "x" * 4_000_001}}, "context holds more than 4000000 characters"),
         ({"history": [{"role": "user"}]}, "history is a Conversation"),
@@ -378,7 +378,7 @@ async def test_arguments_of_the_wrong_kind_are_refused(made: Made, arguments: di
         ({"guards": ["closed"]}, "@guard"),
         ({"decision_callback": ReturnPolicy}, "decide"),
         ({"decision_callback": lambda: None}, "decide"),
-        ({"chain_limit": 0}, "chain_limit is a whole number from 1, not 0"),
+        ({"chain_limit": 0}, "chain_limit must be a whole number from 1, got 0"),
     ],
 )
 def test_parts_of_the_wrong_kind_are_refused(made: Made, options: dict[str, Any], problem: str) -> None:

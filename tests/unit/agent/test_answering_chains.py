@@ -82,7 +82,7 @@ async def test_without_an_answer_it_asks_again_and_another_word_is_none() -> Non
     again = await run_chain(ScriptedModel(), ASK, tools(log), until_asked=True, after=chain)
     assert ([each.arguments for each in again.asked], log) == ([{"disk": "a"}], [])
     yes: Any = "yes"
-    with pytest.raises(ConfigError, match=r"the answer is Allow\(\) or Deny\(reason\)"):
+    with pytest.raises(ConfigError, match=r"the answer must be Allow\(\) or Deny\(reason\)"):
         await run_chain(ScriptedModel(), ASK, tools(log), after=chain, answer=yes)
 
 

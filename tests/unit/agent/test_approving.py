@@ -148,7 +148,7 @@ async def test_the_default_is_that_of_what_destroys_and_another_word_is_refused(
     log: list[Any] = []
     fault = await DOORS[door](pays(log))
     assert (fault, log) == (("asked", []) if door in AGENTS.keys() | BY_A_MODEL else ("", [KNOWN]))
-    with pytest.raises(ConfigError, match=r'approval is "destructive", "always" or "never", not .odd.'):
+    with pytest.raises(ConfigError, match=r'approval must be "destructive", "always" or "never", got .odd.'):
         await DOORS[door](pays(log), approval="odd")
 
 

@@ -178,9 +178,9 @@ def test_the_limit_is_the_agents_or_the_turns(own: dict[str, Any], turn: dict[st
 
 @pytest.mark.parametrize("limit", [0, -1, "60", True, float("nan")])
 async def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
-    with pytest.raises(ConfigError, match="timeout_s is a number of seconds above 0, or None"):
+    with pytest.raises(ConfigError, match="timeout_s must be a number of seconds above 0, or None"):
         without_flows([], None, timeout_s=limit)
-    with pytest.raises(ConfigError, match="timeout_s is a number of seconds above 0, or None"):
+    with pytest.raises(ConfigError, match="timeout_s must be a number of seconds above 0, or None"):
         await without_flows([], None).turn("hello", timeout_s=limit)
 
 

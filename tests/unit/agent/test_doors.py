@@ -148,11 +148,11 @@ WRONG: dict[str, tuple[object, str]] = {
     "a name": ("flows", "load_tools reads what stands in a package"),
     "one tool": (tool_from_function(add), "put a single one in a list"),
     "one function": (add, "put a single one in a list"),
-    "nothing": (None, "a list of Tools and functions, or what load_tools returns, not None"),
+    "nothing": (None, "a list of Tools and functions, or what load_tools returns, got None"),
     "a number": (3, "a list of Tools and functions"),
-    "names in a list": (["refund"], r"not the name 'refund'; of what load_tools returns, \.values\(\) are the tools"),
-    "a number in a list": ([3], "tools are Tools or functions"),
-    "a class in a list": ([ProceduralMemory], "tools are Tools or functions"),
+    "names in a list": (["refund"], r"got the name 'refund'; of what load_tools returns, \.values\(\) are the tools"),
+    "a number in a list": ([3], "tools must be Tools or functions"),
+    "a class in a list": ([ProceduralMemory], "tools must be Tools or functions"),
     "another name": ({"sum": tool_from_function(add)}, "calls one 'sum' that calls itself 'add'"),
     "no name": ({1: add}, "has their names as its keys"),
 }
@@ -177,8 +177,8 @@ async def test_a_text_is_put_into_a_schema_as_what_a_user_says() -> None:
 SAID: dict[str, tuple[object, str]] = {
     "nothing": ("  ", "messages is empty"),
     "no messages": ((), "messages is empty"),
-    "a number": (3, "a text, which is what the user says, or a list of Messages, not 3"),
-    "texts": (["hello"], "a list of Messages, not"),
+    "a number": (3, "a text, which is what the user says, or a list of Messages, got 3"),
+    "texts": (["hello"], "a list of Messages, got"),
 }
 
 
@@ -187,5 +187,5 @@ async def test_what_is_no_message_is_refused(given: Any, problem: str) -> None:
     for asked in (run_chain(ScriptedModel("x"), given), respond(ScriptedModel("x"), given, (), {"type": "string"})):
         with pytest.raises(ConfigError, match=problem):
             await asked
-    with pytest.raises(ConfigError, match="chain is a Chain"):
+    with pytest.raises(ConfigError, match="chain must be a Chain"):
         await finalize(ScriptedModel("x"), 3, {"type": "string"})  # pyright: ignore[reportArgumentType]

@@ -236,7 +236,7 @@ async def test_in_a_running_loop_it_says_what_to_do_instead() -> None:
 
 
 def test_what_fails_passes_as_it_is() -> None:
-    with pytest.raises(ConfigError, match="message is a text"):
+    with pytest.raises(ConfigError, match="message must be a text"):
         an_agent("find").turn_sync(3)  # pyright: ignore[reportArgumentType]
 
 

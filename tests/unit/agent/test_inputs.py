@@ -552,8 +552,8 @@ NO_INPUTS: list[tuple[Any, str]] = [
     ({"name": "day", "choices": "Monday"}, "choices of the input 'day' are a list"),
     ({"name": "day", "choices": [{}]}, "are texts and numbers"),
     ({"name": "day", "check": 5}, "check of the input 'day' is a function"),
-    ({"name": "day", "question": 5}, "question is a text"),
-    ({"name": "day", "choices": ["Monday"], "example": "Tuesday"}, "is one of its choices, not 'Tuesday'"),
+    ({"name": "day", "question": 5}, "question must be a text"),
+    ({"name": "day", "choices": ["Monday"], "example": "Tuesday"}, "must be one of its choices, got 'Tuesday'"),
     ({"name": "day", "problem": "{day} is no day"}, "knows {value}, and no ['day']"),
     ({"name": "day", "problem": "{value is no day"}, "write {{ and }} for braces of its own"),
 ]
@@ -568,11 +568,11 @@ def test_an_input_that_cannot_be_is_refused(given: Any, problem: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"inputs": ["day"]}, "inputs: has to be a list of Input"),
+        ({"inputs": ["day"]}, "inputs: must be a list of Input"),
         ({"inputs": [DAY, DAY]}, "has 'day' twice"),
-        ({"ask": "both"}, "has to be 'one' or 'together'"),
-        ({"handover": 1}, "handover: has to be True or False"),
-        ({"calls": "log_in"}, "has to be a list of texts"),
+        ({"ask": "both"}, "must be 'one' or 'together'"),
+        ({"handover": 1}, "handover: must be True or False"),
+        ({"calls": "log_in"}, "must be a list of texts"),
     ],
 )
 def test_a_flow_that_asks_for_what_cannot_be_is_refused(fields: Any, problem: str) -> None:

@@ -140,7 +140,7 @@ async def test_a_state_that_would_not_come_back_is_refused_before_it_is_lost() -
 
 async def test_a_number_of_nodes_is_none_below_nought() -> None:
     assert (await router().run(START, most_nodes=0)).trace == ()
-    with pytest.raises(RouterError, match="most_nodes must be at least 0, not -1"):
+    with pytest.raises(RouterError, match="most_nodes must be at least 0, got -1"):
         await router().run(START, most_nodes=-1)
 
 

@@ -101,12 +101,14 @@ def bare(state: Count) -> Route | None:
 
 WRONG: list[Any] = [
     pytest.param({"guards": [bare]}, "make one of a function with @guard", id="a function"),
-    pytest.param({"guards": under_two}, "guards are a list of Guards", id="one guard"),
-    pytest.param({"routes": ["finish"]}, "routes are a mapping of tags to nodes", id="a list of routes"),
+    pytest.param({"guards": under_two}, "guards must be a list of Guards", id="one guard"),
+    pytest.param({"routes": ["finish"]}, "routes must be a mapping of tags to nodes", id="a list of routes"),
     pytest.param({"actions": {"ask": work}}, r"Action\(run=…\) makes one of a function", id="an action's function"),
-    pytest.param({"actions": [Action(run=work)]}, "actions are a mapping of names to Actions", id="a list of actions"),
-    pytest.param({"plan": FINISH}, "plan is a function of the state", id="a plan that is a decision"),
-    pytest.param({"acquire": "work"}, "acquire is a function of the state", id="a text that acquires"),
+    pytest.param(
+        {"actions": [Action(run=work)]}, "actions must be a mapping of names to Actions", id="a list of actions"
+    ),
+    pytest.param({"plan": FINISH}, "plan must be a function of the state", id="a plan that is a decision"),
+    pytest.param({"acquire": "work"}, "acquire must be a function of the state", id="a text that acquires"),
 ]
 
 
@@ -119,7 +121,7 @@ def test_parts_of_the_wrong_kind_are_refused_when_it_is_built(changes: dict[str,
 def test_a_guard_is_made_with_and_without_parentheses() -> None:
     made = [guard(bare), guard()(bare), guard("a", "b")(bare)]
     assert [(each.name, each.tags) for each in made] == [("bare", ()), ("bare", ()), ("bare", ("a", "b"))]
-    with pytest.raises(ConfigError, match="takes the tags that the guard may answer with"):
+    with pytest.raises(ConfigError, match="must be given the tags that the guard may answer with"):
         guard(3)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 

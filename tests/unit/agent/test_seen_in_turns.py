@@ -284,7 +284,7 @@ async def test_look_ups_that_were_offered_stay_offered() -> None:
 
 @pytest.mark.parametrize("wrong", ["reads", "", None, True])
 def test_any_other_word_for_them_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match='open_tools is "read", "all" or "none"'):
+    with pytest.raises(ConfigError, match='open_tools must be "read", "all" or "none"'):
         shop_agent(Mind(), open_tools=wrong)
 
 
@@ -345,7 +345,7 @@ def test_a_fact_that_hangs_is_not_known_and_holds_up_no_turn(limit_s: float, too
 
 @pytest.mark.parametrize("wrong", ["today", ["today"], {1: 2}, 0])
 def test_facts_of_another_kind_are_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="facts are a mapping of names"):
+    with pytest.raises(ConfigError, match="facts must be a mapping of names"):
         shop_agent(Mind(), facts=wrong)
 
 

@@ -110,8 +110,8 @@ def test_a_new_secret_takes_the_place_of_an_old_one() -> None:
         (b"", "fewer than 16 bytes"),
         ([], "fewer than 16 bytes"),
         (["sixteen letters and more", "fifteen letters"], "fewer than 16 bytes"),
-        (7, "not int"),
-        ([None], "not NoneType"),
+        (7, "got int"),
+        ([None], "got NoneType"),
     ],
     ids=["no text", "no bytes", "no list", "one of them", "a number", "a list of nothing"],
 )
@@ -132,7 +132,7 @@ def test_a_conversation_can_be_kept_for_a_time() -> None:
     with pytest.raises(SnapshotError, match="it has expired: begin a new conversation"):
         Conversation.from_json(late, secret=SECRET)
     for wrong in (0, -1, "soon"):
-        with pytest.raises(ConfigError, match="valid_s is a number of seconds above 0"):
+        with pytest.raises(ConfigError, match="valid_s must be a number of seconds above 0"):
             Conversation().to_json(valid_s=wrong)  # type: ignore[arg-type]
 
 

@@ -84,9 +84,9 @@ async def test_sentences_are_replaced_singly_by_language_and_whole() -> None:
         ({"done": "ready"}, "done: it lacks {title}"),
         ({"de": {"done": "{title} {name}"}}, "de.done: nothing fills {name}"),
         ({"done": "{title"}, "done cannot be filled"),
-        ({"done": 5}, "done is a sentence, not 5"),
+        ({"done": 5}, "done must be a sentence, got 5"),
         ({"nl": {"done": "{title}"}}, "needs every sentence of [en] in jazz_select/texts.toml; missing: failed"),
-        ([("done", "x")], "texts maps keys to sentences"),
+        ([("done", "x")], "texts must map keys to sentences"),
     ],
 )
 def test_a_sentence_that_cannot_stand_there_is_refused_when_the_agent_is_made(texts: Any, problem: str) -> None:

@@ -43,17 +43,17 @@ class PicksNone:
 
 
 AGENTS: list[Any] = [
-    pytest.param({"selector": FlowRegistry()}, "selector is a FlowSelector", id="a registry"),
-    pytest.param({"selector": ScriptedModel()}, "selector is a FlowSelector", id="a model"),
-    pytest.param({"approve": 3}, "approve is a function of a call", id="a number that approves"),
-    pytest.param({"guards": 3}, "guards are a list of Guards", id="no guards"),
+    pytest.param({"selector": FlowRegistry()}, "selector must be a FlowSelector", id="a registry"),
+    pytest.param({"selector": ScriptedModel()}, "selector must be a FlowSelector", id="a model"),
+    pytest.param({"approve": 3}, "approve must be a function of a call", id="a number that approves"),
+    pytest.param({"guards": 3}, "guards must be a list of Guards", id="no guards"),
     pytest.param({"guards": [find_order]}, "@guard", id="a function for a guard"),
-    pytest.param({"decision_callback": find_order}, "is an object with `decide", id="a function that decides"),
-    pytest.param({"decision_callback": "send_mail"}, "is an object with `decide", id="a name that decides"),
-    pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
-    pytest.param({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"', id="no policy"),
-    pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
-    pytest.param({"claims": SqliteClaims}, "claims is a store of claims, such as", id="a class for claims"),
+    pytest.param({"decision_callback": find_order}, "must be an object with `decide", id="a function that decides"),
+    pytest.param({"decision_callback": "send_mail"}, "must be an object with `decide", id="a name that decides"),
+    pytest.param({"open_router": "x"}, "open_router must be a function", id="a name that routes"),
+    pytest.param({"approval": "sometimes"}, 'approval must be "destructive", "always" or "never"', id="no policy"),
+    pytest.param({"claims": "claims.db"}, "claims must be a store of claims, such as", id="a path for claims"),
+    pytest.param({"claims": SqliteClaims}, "claims must be a store of claims, such as", id="a class for claims"),
 ]
 
 
@@ -65,9 +65,9 @@ def test_an_agent_says_what_it_expects(options: dict[str, Any], problem: str) ->
 
 
 STEPS: list[Any] = [
-    pytest.param("find_order", "steps are a list of names of tools", id="a name"),
-    pytest.param(["find_order", 3], "steps are a list of names of tools.*not 3", id="a number among them"),
-    pytest.param(None, "steps are a list of names of tools", id="nothing"),
+    pytest.param("find_order", "steps must be a list of names of tools", id="a name"),
+    pytest.param(["find_order", 3], "steps must be a list of names of tools.*got 3", id="a number among them"),
+    pytest.param(None, "steps must be a list of names of tools", id="nothing"),
 ]
 
 
@@ -80,16 +80,16 @@ async def test_an_executor_says_what_steps_are(steps: Any, problem: str) -> None
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"approve": 3}, "approve is a function"),
+        ({"approve": 3}, "approve must be a function"),
         ({"decision_callback": 3}, "decide"),
         ({"open_router": 3}, "open_"),
-        ({"claims": "claims.db"}, "claims is a store"),
+        ({"claims": "claims.db"}, "claims must be a store"),
     ],
 )
 async def test_whoever_is_asked_is_somebody(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         FlowExecutor(tools(), **options)
-    with pytest.raises(ConfigError, match="inputs are a mapping"):
+    with pytest.raises(ConfigError, match="inputs must be a mapping"):
         await FlowExecutor(tools()).run(["find_order"], "A1")  # pyright: ignore[reportArgumentType]
 
 
@@ -140,5 +140,5 @@ async def test_a_plan_may_be_what_a_model_writes(plan: Any) -> None:
 
 @pytest.mark.parametrize("plan", ["find_order", {}, [], {"steps": []}, None, 3, [3]], ids=str)
 async def test_what_is_no_plan_is_refused(plan: Any) -> None:
-    with pytest.raises(ConfigError, match="plan is a Plan, or calls such as"):
+    with pytest.raises(ConfigError, match="plan must be a Plan, or calls such as"):
         await run_plan(plan, tools())

@@ -85,17 +85,17 @@ def test_a_team_says_in_pyproject_what_it_accepts(shop: Jazz) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("[tool.jazz-select]\ncheck = 1", "is a table", id="no table"),
+        pytest.param("[tool.jazz-select]\ncheck = 1", "must be a table", id="no table"),
         pytest.param("[tool", "cannot read", id="no TOML"),
-        pytest.param('[tool.jazz-select.check]\nignore = "x"', "ignore is strings in a list", id="no list"),
+        pytest.param('[tool.jazz-select.check]\nignore = "x"', "ignore must be a list of strings", id="no list"),
         pytest.param(
             "[tool.jazz-select.check]\nignroe = []",
             "'ignroe' is no field of a table; did you mean 'ignore'?",
             id="a slip",
         ),
-        pytest.param("[tool.jazz-select.check]\nembedder = 3", "embedder is a name", id="no embedder"),
+        pytest.param("[tool.jazz-select.check]\nembedder = 3", "embedder must be a name", id="no embedder"),
         pytest.param('[tool.jazz-select.check]\nembedder = "none"', "no such embedder", id="an embedder unknown"),
-        pytest.param("[tool.jazz-select.check]\nfail-on = 3", "is error, warning, note or never", id="no level"),
+        pytest.param("[tool.jazz-select.check]\nfail-on = 3", "must be error, warning, note or never", id="no level"),
     ],
 )
 def test_rules_that_cannot_be_read_are_misuse(shop: Jazz, text: str, said: str) -> None:

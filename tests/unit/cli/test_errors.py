@@ -36,11 +36,11 @@ CASES = [
     pytest.param(
         ["select", "hi"],
         {"JAZZ_MAX_ERROR": "1%"},
-        "not '1%'; write a share from 0 to 1, such as 0.01",
+        "got '1%'; write a share from 0 to 1, such as 0.01",
         id="a share in percent",
     ),
     pytest.param(
-        ["select", "hi"], {"JAZZ_ASK_USER": "maybe"}, "not 'maybe'; write true or false", id="neither true nor false"
+        ["select", "hi"], {"JAZZ_ASK_USER": "maybe"}, "got 'maybe'; write true or false", id="neither true nor false"
     ),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
@@ -143,7 +143,7 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
             "- {request: hi, expect: [], expected: []}",
             "entry 1 (line 1): expected: is no field of a case; did you mean 'expect'?",
         ),
-        ("- {request: hi, expect: {a: b}}", "entry 1 (line 1): expect: has to be a list of texts"),
+        ("- {request: hi, expect: {a: b}}", "entry 1 (line 1): expect: must be a list of texts"),
         ("- {request: '', expect: []}", "entry 1 (line 1): request: is empty"),
         ("- request: [", "is no YAML"),
         ("[" * 1_000, "cannot read the requests in {file}: it nests lists or mappings more than 100 deep"),

@@ -258,6 +258,6 @@ def test_the_selector_of_the_teams_own_agent_is_judged(jazz: Jazz, labelled: str
     choices = asked(jazz, labelled, "--agent", "judged_agent:make_agent")["choices"]
     assert (choices["exact"], choices["reasons"]) == (1, {"none": 4}), choices
     told = jazz("eval", labelled, "--agent", "judged_agent:nothing", code=2)
-    assert "gives an Agent, not" in " ".join(told.stderr.split())
+    assert "must give an Agent, got" in " ".join(told.stderr.split())
     told = jazz("eval", labelled, "--agent", "judged_agent:not_there", code=2)
     assert "has no attribute" in " ".join(told.stderr.split())

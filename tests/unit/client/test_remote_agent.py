@@ -154,12 +154,12 @@ def test_without_async() -> None:
     [
         ({"context": {"db": object()}}, r"context\['db'\] is no JSON"),
         ({"facts": {"today": object()}}, r"facts\['today'\] is no JSON"),
-        ({"facts": 3}, "facts are"),
+        ({"facts": 3}, "facts must be"),
         ({"timeout_s": None}, "lets no turn take for ever"),
         ({"timeout_s": -1}, "timeout_s"),
-        ({"schema": 7}, "schema is"),
+        ({"schema": 7}, "schema must be"),
         ({"history": "text"}, "history is"),
-        ({"message": 7}, "message is a text"),
+        ({"message": 7}, "message must be a text"),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -237,6 +237,6 @@ async def test_an_answer_that_is_not_ours_is_said_to_be_that(body: Any) -> None:
     ],
 )
 def test_a_password_in_an_address_is_refused_and_not_shown(url: str) -> None:
-    with pytest.raises(ConfigError, match="url is") as raised:
+    with pytest.raises(ConfigError, match="url must be") as raised:
         RemoteSelector(url)
     assert "hunter2" not in str(raised.value)

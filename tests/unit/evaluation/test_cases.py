@@ -119,8 +119,8 @@ GOOD = "- {request: hi, expect: [refund]}\n"
         pytest.param('- {request: x, expect: "a; b"}', "several names are written as a list", id="names in one text"),
         pytest.param("- {request: x}", "entry 2 (line 2): expect: is missing; write none", id="no label"),
         pytest.param("- {request: x, expect: }", "expect: is empty; write the name of a flow", id="empty label"),
-        pytest.param("- {request: x, expect: [1]}", "expect.0: has to be a text, not int 1; put quotes", id="a number"),
-        pytest.param("- {request: x, expect: 7}", "expect: has to be a list of texts, not int 7", id="no list"),
+        pytest.param("- {request: x, expect: [1]}", "expect.0: must be a text, got int 1; put quotes", id="a number"),
+        pytest.param("- {request: x, expect: 7}", "expect: must be a list of texts, got int 7", id="no list"),
         pytest.param("- {request: x, expect: [''] }", "expect.0: is empty", id="an empty name"),
         pytest.param("- {request: '  ', expect: refund}", "request: is blank", id="a blank request"),
         pytest.param("- {expect: refund}", "request: is missing", id="no request"),
@@ -128,8 +128,8 @@ GOOD = "- {request: hi, expect: [refund]}\n"
                      id="a misspelt field"),
         pytest.param("- {request: x, expect: refund, zzz: a}", "zzz: is no field of a case; there are context",
                      id="a field of something else"),
-        pytest.param("- {request: x, expect: refund, context: yes}", "context: has to be a mapping", id="context"),
-        pytest.param("- just words", "entry 2 (line 2): a case is a mapping with request: and expect:", id="a text"),
+        pytest.param("- {request: x, expect: refund, context: yes}", "context: must be a mapping", id="context"),
+        pytest.param("- just words", "(line 2): a case must be a mapping with request: and expect:", id="a text"),
         pytest.param("- {turns: []}", "jazz-select converse judges", id="a conversation"),
         pytest.param("- {request: HI, expect: track}", "entry 2 (line 2): expect: the same request expects refund in "
                      "entry 1 (line 1), and track here", id="two labels for one request"),
@@ -176,8 +176,8 @@ def test_what_is_there_twice_is_noted_and_judged(tmp_path: Path) -> None:
     [
         pytest.param("request,expect\nx,gone\n", "entry 1 (line 2): expect: there is no flow named 'gone'", id="gone"),
         pytest.param('request,expect\n"a\nb",refund\nx,gone\n', "entry 2 (line 4): expect", id="lines within a cell"),
-        pytest.param("request,expect,context\nx,refund,{a: 1}\n", "context: has to be a mapping", id="context"),
-        pytest.param("request,expect,context\nx,refund,[1]\n", "context: has to be a mapping", id="a list as context"),
+        pytest.param("request,expect,context\nx,refund,{a: 1}\n", "context: must be a mapping", id="context"),
+        pytest.param("request,expect,context\nx,refund,[1]\n", "context: must be a mapping", id="a list as context"),
         pytest.param("request,expect\nx,refund,y\n", "row: has 3 cells under 2 columns; put quotes", id="a comma"),
         pytest.param("request,expect\nx,\n", "expect: is empty; write", id="an empty label"),
         pytest.param("request,expect,expects\nx,refund,a\n", "column 'expects': is no field of a case; did you mean "

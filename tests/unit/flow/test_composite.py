@@ -100,21 +100,21 @@ def test_names_are_looked_up_in_the_registry_of_the_composite(registry: FlowRegi
 
 
 PARTS: list[tuple[str, dict[str, Any], str, str]] = [
-    ("a text for the list", {"flows": "part"}, "flows", "has to be a list"),
-    ("a number", {"flows": [1]}, "flows[0]", "not int 1"),
-    ("an empty name", {"flows": ["part", ""]}, "flows[1]", "name, not"),
+    ("a text for the list", {"flows": "part"}, "flows", "must be a list"),
+    ("a number", {"flows": [1]}, "flows[0]", "got int 1"),
+    ("an empty name", {"flows": ["part", ""]}, "flows[1]", "name, got"),
     ("half a surrogate pair", {"flows": ["\ud800"]}, "flows[0]", "surrogate"),
     ("a class that is no flow", {"flows": [dict]}, "flows[0]", "class of flow"),
     ("a class that declares none", {"flows": [SignedIn]}, "flows", "SignedIn declares no flow"),
 ]
 BRANCHES: list[tuple[str, dict[str, Any], str, str]] = [
     ("no branch", {}, "branches", "is empty"),
-    ("branches in a mapping", {"branches": {"when": "part"}}, "branches", "has to be a list"),
+    ("branches in a mapping", {"branches": {"when": "part"}}, "branches", "must be a list"),
     ("a branch without its flow", {"branches": [("when",)]}, "branches[0]", "a pair"),
     ("a branch of two letters", {"branches": ["ab"]}, "branches[0]", "a pair"),
     ("a branch without a text", {"branches": [(" ", "part")]}, "branches[0]", "says not when"),
-    ("a branch to a number", {"branches": [("when", 3)]}, "branches[0]", "not int 3"),
-    ("otherwise a number", {"branches": [("when", "part")], "otherwise": 3}, "otherwise", "not int 3"),
+    ("a branch to a number", {"branches": [("when", 3)]}, "branches[0]", "got int 3"),
+    ("otherwise a number", {"branches": [("when", "part")], "otherwise": 3}, "otherwise", "got int 3"),
 ]
 
 

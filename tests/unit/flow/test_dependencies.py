@@ -78,7 +78,10 @@ WRONG: list[Any] = [
     pytest.param(["- {name: one, propose: {of: x}}"], 6, "propose of the input 'one'", id="another proposal"),
     pytest.param(["- {name: one, propose: [1]}"], 6, "propose of the input 'one'", id="a list proposed"),
     pytest.param(
-        ["- {name: one, choices: [a, b], propose: c}"], 6, "is one of its choices, not 'c'", id="no choice proposed"
+        ["- {name: one, choices: [a, b], propose: c}"],
+        6,
+        "must be one of its choices, got 'c'",
+        id="no choice proposed",
     ),
 ]
 
@@ -191,7 +194,7 @@ def test_check_finds_a_call_that_leads_nowhere(tmp_path: Path) -> None:
 def test_a_flow_that_is_only_called_needs_no_examples_and_is_no_branch() -> None:
     registry = FlowRegistry()
     Flow(name="log_in", only_called=True, registry=registry)
-    with pytest.raises(FlowValidationError, match="only_called: has to be True or False"):
+    with pytest.raises(FlowValidationError, match="only_called: must be True or False"):
         Flow(name="other", only_called="yes", registry=registry)  # pyright: ignore[reportArgumentType]
     with pytest.raises(FlowValidationError, match="no flow calls the one that hands over"):
         Flow(name="other", only_called=True, handover=True, registry=registry)
@@ -243,7 +246,7 @@ def test_wrong_kinds_are_named() -> None:
         ToolChoices(" ")
     with pytest.raises(ConfigError, match="arguments of the tool 'list' are a mapping"):
         ToolChoices("list", arguments={"a": 1})  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="when is a Mapping"):
+    with pytest.raises(ConfigError, match="when must be a Mapping"):
         Input("a", when=[1])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="when of the input 'a' is a mapping of at most 10 names"):
         Input("a", when={f"n{number}": True for number in range(11)})

@@ -318,7 +318,7 @@ FIELD: list[tuple[str, str, str, str]] = [
     ("a text for a list", yaml_of("x") + "  tools: one", "tools", "after a dash"),
     ("nothing for a list", yaml_of("x") + "  tools:", "tools", r"write \[\]"),
     ("a truth for a text", yaml_of("x") + "  tools: [no]", "tools[0]", "yes, no, on, off"),
-    ("a mapping for a text", yaml_of("x") + "  tools: [{a: b}]", "tools[0]", "not dict"),
+    ("a mapping for a text", yaml_of("x") + "  tools: [{a: b}]", "tools[0]", "got dict"),
     ("one priority", yaml_of("x") + "  priority: [1]", "priority", "two whole numbers"),
     ("unknown type", yaml_of("x") + "  type: loop", "type", "'sequential'"),
     ("parts without a type", yaml_of("x") + "  flows: [y]", "flows", "add `type: sequential`"),
@@ -343,7 +343,7 @@ FIELD: list[tuple[str, str, str, str]] = [
         "inputs[0].ask",
         "of a flow's input; there are name",
     ),
-    ("an entry of text", "- just text", "name", "a flow is a mapping"),
+    ("an entry of text", "- just text", "name", "a flow must be a mapping"),
     ("too few examples", "- {name: x, description: d, condition: c, desired_effects: [e]}", "examples", "has 0"),
 ]
 

@@ -86,11 +86,11 @@ def test_a_flow_says_what_users_call_it_and_what_it_can_do_without(
 
 
 WRONG: list[Any] = [
-    pytest.param({"title": 5}, "title: has to be a text, not int 5", id="a title that is a number"),
+    pytest.param({"title": 5}, "title: must be a text, got int 5", id="a title that is a number"),
     pytest.param({"title": "a\nb"}, "title: has line breaks or control characters in it", id="a title of two lines"),
-    pytest.param({"owner": 5}, "owner: has to be a text, not int 5", id="an owner that is a number"),
+    pytest.param({"owner": 5}, "owner: must be a text, got int 5", id="an owner that is a number"),
     pytest.param(
-        {"optional_tools": "b"}, r"optional_tools: has to be a list of texts, not one text; write \['b'\]", id="a text"
+        {"optional_tools": "b"}, r"optional_tools: must be a list of texts, got one text; write \['b'\]", id="a text"
     ),
     pytest.param(
         {"optional_tools": ["bb"]}, "number 1, 'bb', is not among the flow's tools; did you mean 'b'?", id="a slip"
@@ -98,12 +98,10 @@ WRONG: list[Any] = [
     pytest.param(
         {"optional_tools": ["b", "zzz"]}, "number 2, 'zzz', .* add it to the flow's `tools`", id="another tool"
     ),
-    pytest.param({"manual": "yes"}, "manual: has to be True or False, not str 'yes'", id="manual in words"),
-    pytest.param({"manual": 1}, "manual: has to be True or False, not int 1", id="manual as a number"),
-    pytest.param(
-        {"max_error": "1%"}, "max_error: has to be a share from 0 to 1, .* not str '1%'", id="a share in words"
-    ),
-    pytest.param({"max_error": 2}, "max_error: has to be a share from 0 to 1, .* not int 2", id="more than all"),
+    pytest.param({"manual": "yes"}, "manual: must be True or False, got str 'yes'", id="manual in words"),
+    pytest.param({"manual": 1}, "manual: must be True or False, got int 1", id="manual as a number"),
+    pytest.param({"max_error": "1%"}, "max_error: must be a share from 0 to 1, .* got str '1%'", id="a share in words"),
+    pytest.param({"max_error": 2}, "max_error: must be a share from 0 to 1, .* got int 2", id="more than all"),
 ]
 
 
@@ -130,7 +128,7 @@ def test_what_is_wrong_with_them_is_told(
     ("fields", "problem"),
     [
         pytest.param({"titel": "x"}, "titel: is no field of a flow; did you mean 'title'?", id="a slip"),
-        pytest.param({"manual": "yes"}, "manual: .*bool.*, not str 'yes'", id="no boolean"),
+        pytest.param({"manual": "yes"}, "manual: .*bool.*, got str 'yes'", id="no boolean"),
         pytest.param(
             {"optional_tools": ["bb"]}, "'bb', is not among the flow's tools; did you mean 'b'?", id="no tool"
         ),

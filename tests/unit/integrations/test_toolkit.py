@@ -336,10 +336,10 @@ async def test_a_call_that_takes_too_long_may_have_been_done() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a policy": ({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"'),
-    "open tools": ({"open_tools": "some"}, 'open_tools is "read", "all" or "none"'),
-    "a hook": ({"approve": True}, "approve is a function"),
-    "claims": ({"claims": "a.db"}, "claims is a store"),
+    "a policy": ({"approval": "sometimes"}, 'approval must be "destructive", "always" or "never"'),
+    "open tools": ({"open_tools": "some"}, 'open_tools must be "read", "all" or "none"'),
+    "a hook": ({"approve": True}, "approve must be a function"),
+    "claims": ({"claims": "a.db"}, "claims must be a store"),
     "a limit": ({"timeout_s": -1}, "timeout_s"),
 }
 
@@ -357,7 +357,7 @@ def test_a_tool_that_a_flow_names_has_to_be_connected() -> None:
     with pytest.raises(UnconnectedToolsError) as raised:
         FlowToolkit(selector, [])
     assert raised.value.lacking[REFUND] == ("look_up", "shop.pay_back")
-    with pytest.raises(ConfigError, match="selector is a FlowSelector"):
+    with pytest.raises(ConfigError, match="selector must be a FlowSelector"):
         FlowToolkit("selector", desk.tools())  # pyright: ignore[reportArgumentType]
 
 
@@ -389,24 +389,24 @@ def test_each_part_says_what_it_stands_on(part: Any) -> None:
 
 
 MISTAKEN: dict[str, tuple[Callable[[FlowToolkit], Awaitable[object]], str]] = {
-    "nothing said": (lambda toolkit: toolkit.select(None), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "bytes said": (lambda toolkit: toolkit.select(b"money back"), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "a number said": (lambda toolkit: toolkit.select(7), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
-    "a question in words": (lambda toolkit: toolkit.select("2", asked="which?"), "asked is the decision"),  # pyright: ignore[reportArgumentType]
-    "a context in words": (lambda toolkit: toolkit.select("x", "me"), "context is a mapping"),  # pyright: ignore[reportArgumentType]
-    "a tool's name": (lambda toolkit: toolkit.call("look_up", GIVEN), "as one of shown.tools, not 'look_up'"),  # pyright: ignore[reportArgumentType]
-    "a name of none": (lambda toolkit: toolkit.call("x", GIVEN), "such as one of shown.tools, not 'x'"),  # pyright: ignore[reportArgumentType]
-    "no tool": (lambda toolkit: toolkit.call(None, GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
+    "nothing said": (lambda toolkit: toolkit.select(None), "said must be the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "bytes said": (lambda toolkit: toolkit.select(b"money back"), "said must be the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a number said": (lambda toolkit: toolkit.select(7), "said must be the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a question in words": (lambda toolkit: toolkit.select("2", asked="which?"), "asked must be the decision"),  # pyright: ignore[reportArgumentType]
+    "a context in words": (lambda toolkit: toolkit.select("x", "me"), "context must be a mapping"),  # pyright: ignore[reportArgumentType]
+    "a tool's name": (lambda toolkit: toolkit.call("look_up", GIVEN), "as one of shown.tools, got 'look_up'"),  # pyright: ignore[reportArgumentType]
+    "a name of none": (lambda toolkit: toolkit.call("x", GIVEN), "such as one of shown.tools, got 'x'"),  # pyright: ignore[reportArgumentType]
+    "no tool": (lambda toolkit: toolkit.call(None, GIVEN), "tool must be a Tool"),  # pyright: ignore[reportArgumentType]
     "a no in words": (
         lambda toolkit: toolkit.call(toolkit.tools["shop_pay_back"], GIVEN, agreed="no"),  # pyright: ignore[reportArgumentType]
-        "agreed is True where somebody said yes",
+        "agreed must be True where somebody said yes",
     ),
     "an id that is a number": (
         lambda toolkit: toolkit.call(toolkit.tools["look_up"], GIVEN, call_id=7),  # pyright: ignore[reportArgumentType]
-        "call_id is a string",
+        "call_id must be a string",
     ),
-    "a verdict of no tool": (lambda toolkit: toolkit.asked("look_up", GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
-    "a verdict of a list": (lambda toolkit: toolkit.asked(toolkit.tools["look_up"], []), "arguments is a Mapping"),  # pyright: ignore[reportArgumentType]
+    "a verdict of no tool": (lambda toolkit: toolkit.asked("look_up", GIVEN), "tool must be a Tool"),  # pyright: ignore[reportArgumentType]
+    "a verdict of a list": (lambda toolkit: toolkit.asked(toolkit.tools["look_up"], []), "arguments must be a Mapping"),  # pyright: ignore[reportArgumentType]
 }
 
 

@@ -12,14 +12,14 @@ from jazz_select.testing import HashEmbedder
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        pytest.param({"query": None}, "is a string, not None", id="no query"),
-        pytest.param({"query": b"refund"}, "is a string, not b'refund'", id="bytes"),
-        pytest.param({"query": "refund", "focus": 7}, "is a string, not 7", id="focus"),
-        pytest.param({"query": "refund", "exclude": [1]}, "an id in exclude is a string, not 1", id="ids"),
-        pytest.param({"query": "refund", "top_k": 0}, "top_k is a whole number", id="none wanted"),
-        pytest.param({"query": "refund", "top_k": "few"}, "top_k is a whole number", id="another word"),
-        pytest.param({"query": "refund", "top_k": "auto", "coverage": 1}, "coverage is", id="certainty"),
-        pytest.param({"query": "refund", "rrf_k": True}, "rrf_k is", id="a truth value"),
+        pytest.param({"query": None}, "must be a string, got None", id="no query"),
+        pytest.param({"query": b"refund"}, "must be a string, got b'refund'", id="bytes"),
+        pytest.param({"query": "refund", "focus": 7}, "must be a string, got 7", id="focus"),
+        pytest.param({"query": "refund", "exclude": [1]}, "an id in exclude must be a string, got 1", id="ids"),
+        pytest.param({"query": "refund", "top_k": 0}, "top_k must be a whole number", id="none wanted"),
+        pytest.param({"query": "refund", "top_k": "few"}, "top_k must be a whole number", id="another word"),
+        pytest.param({"query": "refund", "top_k": "auto", "coverage": 1}, "coverage must be", id="certainty"),
+        pytest.param({"query": "refund", "rrf_k": True}, "rrf_k must be", id="a truth value"),
     ],
 )
 async def test_a_request_of_the_wrong_kind_is_refused(given: dict[str, Any], told: str) -> None:

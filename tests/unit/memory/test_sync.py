@@ -277,7 +277,7 @@ async def test_an_empty_registry_deletes_only_when_told_so(memory: ProceduralMem
 
 
 async def test_what_is_no_registry_is_refused(memory: ProceduralMemory) -> None:
-    with pytest.raises(ConfigError, match="registry is a FlowRegistry"):
+    with pytest.raises(ConfigError, match="registry must be a FlowRegistry"):
         await sync_registry(memory, "a", [_flow("first", FlowRegistry())])  # pyright: ignore[reportArgumentType]
 
 

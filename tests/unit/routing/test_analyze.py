@@ -158,12 +158,12 @@ def test_a_thousand_tools_are_analysed_at_once() -> None:
     ("changes", "told"),
     [
         ({"after_step": " "}, "names the step"),
-        ({"candidate_tools": "send_mail"}, "candidate_tools is a list of names"),
-        ({"candidate_tools": 5}, "candidate_tools is a list of names, not 5"),
-        ({"context_fields": None}, "context_fields is a list of names, not None"),
+        ({"candidate_tools": "send_mail"}, "candidate_tools must be a list of names"),
+        ({"candidate_tools": 5}, "candidate_tools must be a list of names, got 5"),
+        ({"context_fields": None}, "context_fields must be a list of names, got None"),
         ({"candidate_tools": ["a", "a"]}, "names something twice"),
         ({"candidate_tools": ["find_order"]}, "never follows itself"),
-        ({"context_fields": [1]}, "context_fields is a list of names"),
+        ({"context_fields": [1]}, "context_fields must be a list of names"),
     ],
     ids=str,
 )
@@ -244,7 +244,7 @@ def test_a_class_is_nobody_who_chooses() -> None:
     class Three:
         def decide(self, context: object, candidates: object, prompt: object) -> None: ...
 
-    with pytest.raises(ConfigError, match="decision_callback is an object with"):
+    with pytest.raises(ConfigError, match="decision_callback must be an object with"):
         FlowExecutor([], Three)  # pyright: ignore[reportArgumentType]
 
 

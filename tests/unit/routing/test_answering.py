@@ -112,7 +112,7 @@ async def test_an_answer_is_allow_or_deny(answer: Any) -> None:
     books = Books()
     executor = FlowExecutor(books.tools, approve=books.hook)
     first = await executor.run(["pay"], {"amount": 1})
-    with pytest.raises(ConfigError, match=r"the answer is Allow\(\) or Deny\(reason\)"):
+    with pytest.raises(ConfigError, match=r"the answer must be Allow\(\) or Deny\(reason\)"):
         await executor.resume(first, answer)
     done = await executor.resume(first, Allow())
     with pytest.raises(ConfigError, match="this run does not wait for an answer"):

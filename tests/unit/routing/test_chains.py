@@ -53,7 +53,7 @@ def test_a_chain_is_what_the_author_wrote(chain: object, steps: tuple[object, ..
     [
         ("ab", "a list of steps"),
         (3, "a list of steps"),
-        ([3], "a step is a tool's name"),
+        ([3], "a step must be a tool's name"),
         (["a", "c"], "'c' is not among .*; add"),
         (["freez"], r"chain\[0\]: 'freez' is not among .*; did you mean 'freeze'"),
         ([GuidedDecisionPoint(after_step="y", candidate_tools=["b"])], "'y' is not among"),

@@ -147,7 +147,7 @@ def test_a_decision_needs_somebody_who_decides() -> None:
 
 @pytest.mark.parametrize("above", [0.5, 0, 1.1, float("nan"), "0.9"])
 def test_how_sure_it_has_to_be_is_a_probability_beyond_even_odds(above: Any) -> None:
-    with pytest.raises(ConfigError, match="decider_above is a probability above"):
+    with pytest.raises(ConfigError, match="decider_above must be a probability above"):
         decider_of(ScriptedDecider(), above=above)
 
 

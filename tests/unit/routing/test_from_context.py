@@ -151,7 +151,7 @@ async def test_a_run_without_a_declared_name_names_it() -> None:
 
 async def test_a_context_must_be_a_mapping() -> None:
     wrong: Any = ["ben"]
-    with pytest.raises(ConfigError, match="context is a Mapping, or None, not"):
+    with pytest.raises(ConfigError, match="context must be a Mapping, or None, got"):
         await run_plan([{"tool": "find_loan"}], loan_tools([]), context=wrong)
     with pytest.raises(ConfigError, match="context must be a mapping of names to values, got"):
         await FlowExecutor(loan_tools([])).run(["find_loan"], context=wrong)

@@ -83,7 +83,7 @@ async def test_who_fills_an_input_changes_nothing_of_what_another_step_gets() ->
 @pytest.mark.parametrize("field", ["after_step", "fallback_tool", "decision_prompt"])
 def test_a_point_takes_texts(field: str) -> None:
     given: dict[str, Any] = {"after_step": "find", "candidate_tools": ["first", "second"], field: 5}
-    with pytest.raises(ToolError, match=f"{field} is a text, not 5"):
+    with pytest.raises(ToolError, match=f"{field} must be a text, got 5"):
         GuidedDecisionPoint(**given)
 
 

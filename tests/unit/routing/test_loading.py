@@ -73,10 +73,10 @@ def test_a_listing_is_told_by_what_it_holds(tmp_path: Path, listing: object) -> 
     ("name", "text", "problem"),
     [
         ("a.py", "", "a list named TOOLS"),
-        ("a.py", "TOOLS = 'add'", "tools are a list of Tools"),
-        ("a.py", "TOOLS = [3]", "tools are Tools or functions"),
+        ("a.py", "TOOLS = 'add'", "tools must be a list of Tools"),
+        ("a.py", "TOOLS = [3]", "tools must be Tools or functions"),
         ("a.json", "{", "a.json.*Expecting property name"),
-        ("a.json", "3", "a listing is a list"),
+        ("a.json", "3", "a listing must be a list"),
         ("a.json", "[]", "there are no tools"),
         ("a.txt", "", ".py, .yaml and .json"),
         ("missing/a.py", None, "no such package, folder or file"),
@@ -97,7 +97,7 @@ def test_where_flows_are_read_from_there_need_not_be_tools(tmp_path: Path) -> No
         assert not load_tools(source, may_be_none=True)
     assert load_policy(tmp_path / "shop.yaml") is None
     (tmp_path / "broken.py").write_text("TOOLS = [7, 42]")
-    with pytest.raises(ToolError, match=r"its TOOLS: tools are Tools or functions .*, not 7"):
+    with pytest.raises(ToolError, match=r"its TOOLS: tools must be Tools or functions .*, got 7"):
         load_tools(tmp_path, may_be_none=True)
     with pytest.raises(ToolError, match="no such package"):
         load_tools(tmp_path / "gone", may_be_none=True)
@@ -288,13 +288,13 @@ WRONG = {
     ),
     "a number for a text": (
         "tools:\n- name: a\n  provider: 5",
-        r":3:\d: provider: .*, not int 5; put quotes around it",
+        r":3:\d: provider: .*, got int 5; put quotes around it",
     ),
-    "yes for a name": ("- name: yes", r":1:\d: name: .*, not bool True; put quotes"),
-    "a text for a list": ("- name: a\n\n  capabilities: read", r":3:\d: capabilities: has to be a list"),
+    "yes for a name": ("- name: yes", r":1:\d: name: .*, got bool True; put quotes"),
+    "a text for a list": ("- name: a\n\n  capabilities: read", r":3:\d: capabilities: must be a list"),
     "a list for a schema": (
         "- name: a\n  input_schema: [a]",
-        r":2:\d: input_schema: has to be a mapping of names to values",
+        r":2:\d: input_schema: must be a mapping of names to values",
     ),
     "no schema": ("- name: a\n  input_schema:\n    type: strnig", r":2:\d: input_schema: .*strnig"),
     "a misspelt field": (
@@ -303,8 +303,8 @@ WRONG = {
     ),
     "an unknown field": ("- name: a\n  colour: red", r":2:\d: colour: is no field of a tool; there are name, "),
     "no name": ("- description: a\n- name: b", r":1:\d: name: its name is blank"),
-    "no mapping": ("tools:\n- name: a\n- b", r":3:\d: a tool is a mapping"),
-    "no list": ("tools: 5", r":1:\d: it holds a list of tools"),
+    "no mapping": ("tools:\n- name: a\n- b", r":3:\d: a tool must be a mapping"),
+    "no list": ("tools: 5", r":1:\d: it must hold a list of tools"),
     "bad syntax": ("tools:\n- name: a\n  - b", "line 3: "),
     "twice": ("- name: a\n  name: b", "'name' stands twice"),
     "too deep": ("- " * 200 + "a", "100 deep"),

@@ -134,7 +134,7 @@ def test_the_caller_says_otherwise(options: Any, found: list[bool]) -> None:
         ({"name": "a", "inputSchema": {"enum": ["x" * 600_000]}}, "no more than 500000 are taken"),
         ({"name": "a", "inputSchema": {"default": object()}}, "inputSchema is no JSON"),
         ({"name": "a" * 501}, "its name has 501 characters"),
-        ({"name": "a", "outputSchema": 5}, "outputSchema is a JSON Schema as a mapping"),
+        ({"name": "a", "outputSchema": 5}, "outputSchema must be a JSON Schema as a mapping"),
     ],
     ids=["a large schema", "no JSON", "a long name", "no schema"],
 )
@@ -331,8 +331,8 @@ UNLISTED: dict[str, tuple[list[Any], str]] = {
     "an error": ([], "tool 'shop': its server could not list its tools: IndexError"),
     "no name": ([{"tools": [{}]}], "it has no name"),
     "too many at once": ([{"tools": [{"name": f"a{number}"} for number in range(10_001)]}], "more than 10000 tools"),
-    "no tool at all": ([{"tools": [1]}], "an entry of a listing is a mapping"),
-    "nothing": ([{"tools": None}], "a listing is a list of tools"),
+    "no tool at all": ([{"tools": [1]}], "an entry of a listing must be a mapping"),
+    "nothing": ([{"tools": None}], "a listing must be a list of tools"),
 }
 
 

@@ -89,7 +89,7 @@ async def test_a_tool_as_a_step_is_that_tool() -> None:
     result = await executor.run(["one"], {"order_id": "A1"})
     assert (result.status, ran, result.records[0].reason) == ("ok", ["one"], "planned")
     for strange in (7, one):
-        with pytest.raises(ConfigError, match="steps are a list of names of tools"):
+        with pytest.raises(ConfigError, match="steps must be a list of names of tools"):
             await executor.run([strange], {})  # pyright: ignore[reportArgumentType] - callers without types
     assert ran == ["one"]
 

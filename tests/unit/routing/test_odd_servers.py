@@ -38,8 +38,8 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 ODD: list[tuple[str, Any, str]] = [
-    ("a text for a schema", {"name": "odd", "inputSchema": "object"}, "inputSchema is a JSON Schema as a mapping"),
-    ("a list for a schema", {"name": "odd", "inputSchema": [1]}, "inputSchema is a JSON Schema as a mapping"),
+    ("a text for a schema", {"name": "odd", "inputSchema": "object"}, "inputSchema must be a JSON Schema as a mapping"),
+    ("a list for a schema", {"name": "odd", "inputSchema": [1]}, "inputSchema must be a JSON Schema as a mapping"),
     ("no type at all", {"name": "odd", "inputSchema": {"type": 5}}, "inputSchema: "),
     ("no properties", {"name": "odd", "inputSchema": {"type": "object", "properties": ["a"]}}, "inputSchema: "),
     ("a text for arguments", {"name": "odd", "inputSchema": {"type": "string"}}, "inputSchema takes no object"),
@@ -50,7 +50,7 @@ ODD: list[tuple[str, Any, str]] = [
     ("leads to a page", {"name": "odd", "inputSchema": {"$ref": "https://example.org/s.json"}}, "inputSchema: "),
     ("huge", {"name": "odd", "inputSchema": {**NOTHING, "description": "x" * 600_000}}, "no more than 500000"),
     ("deep", {"name": "odd", "inputSchema": deep(150)}, "inputSchema"),
-    ("an output that is none", {"name": "odd", "inputSchema": NOTHING, "outputSchema": 5}, "outputSchema is a JSON"),
+    ("an output that is none", {"name": "odd", "inputSchema": NOTHING, "outputSchema": 5}, "outputSchema must be"),
     ("no name", {"inputSchema": NOTHING}, "it has no name"),
     ("a blank name", {"name": " ", "inputSchema": NOTHING}, "it has no name"),
     ("a number for a name", {"name": 7, "inputSchema": NOTHING}, "it has no name"),
@@ -62,8 +62,8 @@ IN_PROCESS: list[tuple[str, Any, str]] = [
     ("half a character in a schema", {"name": "odd", "inputSchema": {"title": "\ud800"}}, "inputSchema is no JSON"),
     ("a schema of objects", {"name": "odd", "inputSchema": {"default": object()}}, "inputSchema is no JSON"),
     ("a schema in itself", {"name": "odd", "inputSchema": circular()}, "inputSchema is no JSON"),
-    ("nothing", None, "an entry of a listing is a mapping"),
-    ("a text", "odd", "an entry of a listing is a mapping"),
+    ("nothing", None, "an entry of a listing must be a mapping"),
+    ("a text", "odd", "an entry of a listing must be a mapping"),
 ]
 FINE_ALL_THE_SAME: dict[str, Any] = {
     "a union": {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]},
@@ -141,7 +141,7 @@ def test_nulls_that_a_schema_gives_as_values_stay() -> None:
 
 @everywhere
 async def test_a_listing_of_odd_tools_alone_is_an_error_that_names_one(listed: Listing) -> None:
-    with pytest.raises(ToolError, match="tool 'odd': inputSchema is a JSON Schema"):
+    with pytest.raises(ToolError, match="tool 'odd': inputSchema must be a JSON Schema"):
         await listed([{"name": "odd", "inputSchema": "object"}])
 
 

@@ -118,7 +118,9 @@ def deep(levels: int) -> Any:
         ),
         pytest.param([step("a", x=ref("#/y"))], ["a: $ref '#/y' names no step"], id="no step"),
         pytest.param(
-            [step("a", x=ref(7))], ["a: $ref is a text such as 's1#/items/0/id', not 7"], id="a number for a reference"
+            [step("a", x=ref(7))],
+            ["a: $ref must be a text such as 's1#/items/0/id', got 7"],
+            id="a number for a reference",
         ),
         pytest.param(
             [step("a"), step("b", x={**ref("a"), "or": 1})],
@@ -131,7 +133,7 @@ def deep(levels: int) -> Any:
             id="two of one id",
         ),
         pytest.param([step("a", x=deep(70))], ["a: the arguments are nested deeper than 64 levels"], id="too deep"),
-        pytest.param([step() for _ in range(65)], ["a plan has at most 64 steps, not 65"], id="too many"),
+        pytest.param([step() for _ in range(65)], ["a plan must have at most 64 steps, got 65"], id="too many"),
         pytest.param(
             [step("a", x=ref("ghost"), y=ref("a"), z=ref("#")), step("b", x=ref("b#z"))],
             [

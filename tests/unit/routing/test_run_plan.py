@@ -189,7 +189,7 @@ async def test_a_bad_call_among_good_ones() -> None:
         ("arguments", "echo: the arguments are no JSON object"),
         ("arguments", "echo needs 'value'"),
         ("tool", "described is only described; connect it with a function that runs it"),
-        ("arguments", "a call: a call is an object with a tool and arguments, not int"),
+        ("arguments", "a call: a call must be an object with a tool and arguments, got int"),
     ]
     assert result.steps[1].stage == "normalised"
     error = result.errors["s1"]
@@ -534,10 +534,10 @@ async def test_an_empty_plan_is_done() -> None:
 @pytest.mark.parametrize(
     ("timeout_s", "at_once", "problem"),
     [
-        (0, 1, "timeout_s is a number of seconds above 0, or None"),
-        (-1, 1, "timeout_s is a number of seconds above 0, or None"),
-        (float("nan"), 1, "timeout_s is a number of seconds above 0, or None"),
-        (1, 0, "at_once is a whole number from 1"),
+        (0, 1, "timeout_s must be a number of seconds above 0, or None"),
+        (-1, 1, "timeout_s must be a number of seconds above 0, or None"),
+        (float("nan"), 1, "timeout_s must be a number of seconds above 0, or None"),
+        (1, 0, "at_once must be a whole number from 1"),
     ],
 )
 async def test_options_that_cannot_work(timeout_s: float, at_once: int, problem: str) -> None:

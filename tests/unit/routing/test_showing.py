@@ -58,14 +58,14 @@ def test_what_is_a_persons_to_do_gives_a_model_no_tools(registry: FlowRegistry) 
 
 @pytest.mark.parametrize("given", [None, 7, "refund", ["refund"], [None], {"a": 1}, ...], ids=repr)
 def test_what_is_no_flow_and_no_tool_is_refused_with_what_to_pass(given: Any) -> None:
-    with pytest.raises(ConfigError, match=r"flows are those that were selected, as result\.chosen_flows has them"):
+    with pytest.raises(ConfigError, match=r"flows must be those that were selected, as result\.chosen_flows has them"):
         selected_tools(given, TOOLS)
-    with pytest.raises(ConfigError, match="tools are a list of Tools, or what shown_names"):
+    with pytest.raises(ConfigError, match="tools must be a list of Tools, or what shown_names"):
         tool_schemas(given)
 
 
 def test_a_tool_alone_is_no_list_of_tools() -> None:
-    with pytest.raises(ConfigError, match="tools are a list of Tools"):
+    with pytest.raises(ConfigError, match="tools must be a list of Tools"):
         tool_schemas(TOOLS[0])  # pyright: ignore[reportArgumentType]
 
 
@@ -84,13 +84,13 @@ def test_where_no_flow_fits(open_tools: Any, expected: list[str]) -> None:
 
 
 def test_what_cannot_be_shown_is_refused() -> None:
-    with pytest.raises(ConfigError, match='open_tools is "read", "all" or "none"'):
+    with pytest.raises(ConfigError, match='open_tools must be "read", "all" or "none"'):
         names([], open_tools="some")
-    with pytest.raises(ConfigError, match="tools are a list"):
+    with pytest.raises(ConfigError, match="tools must be a list"):
         selected_tools([], "tools.py")  # pyright: ignore[reportArgumentType]
     with pytest.raises(DuplicateToolError):
         selected_tools([], [*TOOLS, *TOOLS])
-    with pytest.raises(ConfigError, match='form is "openai", "openai-responses" or "anthropic"'):
+    with pytest.raises(ConfigError, match='form must be "openai", "openai-responses" or "anthropic"'):
         tool_schemas(TOOLS, "gemini")  # pyright: ignore[reportArgumentType]
 
 

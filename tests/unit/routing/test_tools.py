@@ -41,12 +41,12 @@ def test_from_a_function() -> None:
 @pytest.mark.parametrize("given", [Tool, "refund"], ids=["the class", "a name"])
 @pytest.mark.parametrize("door", [Toolbox, NameIndex, FlowExecutor, partial(ToolAsker, ScriptedModel())])
 def test_what_is_no_tool_is_refused_where_tools_are_wanted(door: Callable[[Any], object], given: object) -> None:
-    with pytest.raises(ConfigError, match="tools are Tools"):
+    with pytest.raises(ConfigError, match="tools must be Tools"):
         door([given])
 
 
 def test_a_toolbox_itself_takes_tools_alone() -> None:
-    with pytest.raises(ConfigError, match="tools are Tools"):
+    with pytest.raises(ConfigError, match="tools must be Tools"):
         Toolbox([refund])  # pyright: ignore[reportArgumentType]
 
 
@@ -111,11 +111,11 @@ def test_from_declarations_of_functions() -> None:
 
 
 UNREADABLE: list[tuple[Any, str]] = [
-    (5, "a listing is a list of tools"),
-    ({"other": []}, "a listing is a list of tools"),
-    (["x"], "an entry of a listing is a mapping"),
+    (5, "a listing must be a list of tools"),
+    ({"other": []}, "a listing must be a list of tools"),
+    (["x"], "an entry of a listing must be a mapping"),
     ([{}], "it has no name"),
-    ([{"name": "a", "inputSchema": 5, "parameters": 5}], "is a JSON Schema as a mapping"),
+    ([{"name": "a", "inputSchema": 5, "parameters": 5}], "must be a JSON Schema as a mapping"),
 ]
 
 

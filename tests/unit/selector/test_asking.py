@@ -79,10 +79,10 @@ async def test_examples_that_find_no_room_are_left_out_without_a_note() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"prompt_tokens": 0}, "prompt_tokens is a whole number from 1"),
-        ({"max_reasks": -1}, "max_reasks is a whole number from 0"),
-        ({"max_retries": 1.5}, "max_retries is a whole number from 0"),
-        ({"max_concurrency": True}, "max_concurrency is a whole number from 1"),
+        ({"prompt_tokens": 0}, "prompt_tokens must be a whole number from 1"),
+        ({"max_reasks": -1}, "max_reasks must be a whole number from 0"),
+        ({"max_retries": 1.5}, "max_retries must be a whole number from 0"),
+        ({"max_concurrency": True}, "max_concurrency must be a whole number from 1"),
     ],
     ids=str,
 )

@@ -505,7 +505,7 @@ def test_two_or_three_that_are_there_are_a_question(names: str) -> None:
 
 @pytest.mark.parametrize("asked", ["yes", 5, {"text": "Which?"}], ids=str)
 def test_what_is_no_question_is_refused_as_what_it_is(asked: object) -> None:
-    with pytest.raises(ConfigError, match="asked is the decision that a question came with, or the question, not"):
+    with pytest.raises(ConfigError, match="asked must be the decision that a question came with, or the question, got"):
         question_in(asked)
 
 

@@ -13,13 +13,13 @@ from jazz_select.testing import ScriptedDecider
 from tests.unit.selector.shop import shop
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"top_k": 0}, 'top_k is a whole number from 1, or "auto", not 0'),
+    ({"top_k": 0}, 'top_k must be a whole number from 1, or "auto", got 0'),
     ({"top_k": -3}, "top_k"),
     ({"top_k": 2.5}, "top_k"),
     ({"top_k": True}, "top_k"),
     ({"top_k": "3"}, "top_k"),
-    ({"top_k": "all"}, "or \"auto\", not 'all'"),
-    ({"rrf_k": 0}, "rrf_k is a whole number from 1, not 0"),
+    ({"top_k": "all"}, "or \"auto\", got 'all'"),
+    ({"rrf_k": 0}, "rrf_k must be a whole number from 1, got 0"),
     ({"rrf_k": None}, "rrf_k"),
     ({"timeout_s": 0}, "timeout_s"),
     ({"timeout_s": -1.0}, "timeout_s"),
@@ -29,15 +29,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout_s": True}, "timeout_s"),
     (
         {"policy": "careful"},
-        "policy is a Policy, or the name of one: 'default', 'recommended' or 'cautious', not 'careful'",
+        "policy must be a Policy, or the name of one: 'default', 'recommended' or 'cautious', got 'careful'",
     ),
     ({"policy": None}, "policy"),
     ({"policy": {"max_error": 0.01}}, "policy"),
     ({"llm": 42}, "llm"),
-    ({"flow_registry": []}, "flow_registry is a mapping"),
+    ({"flow_registry": []}, "flow_registry must be a mapping"),
     ({"flow_registry": None}, "flow_registry"),
-    ({"proc_mem": "index"}, "proc_mem is a memory with"),
-    ({"agent_id": None}, "agent_id is a string"),
+    ({"proc_mem": "index"}, "proc_mem must be a memory with"),
+    ({"agent_id": None}, "agent_id must be a string"),
 ]
 
 
@@ -58,12 +58,12 @@ def test_the_borders_are_inside(right: dict[str, Any]) -> None:
 
 
 ASKED: list[tuple[dict[str, Any], str]] = [
-    ({"enhanced_query": None}, "enhanced_query is what the user wants, as a string, not None"),
+    ({"enhanced_query": None}, "enhanced_query must be what the user wants, as a string, got None"),
     ({"enhanced_query": b"money back"}, "enhanced_query"),
     ({"enhanced_query": ["money back"]}, "enhanced_query"),
-    ({"context": "abc"}, "context is a mapping such as {'authenticated': True}, or None, not 'abc'"),
+    ({"context": "abc"}, "context must be a mapping such as {'authenticated': True}, or None, got 'abc'"),
     ({"context": [("a", 1)]}, "context"),
-    ({"episode_summaries": 3}, "episode_summaries is a list of strings, or None, not 3"),
+    ({"episode_summaries": 3}, "episode_summaries must be a list of strings, or None, got 3"),
     ({"episode_summaries": ["earlier", None]}, "episode_summaries"),
     ({"enhanced_query": "", "context": 3}, "context"),
 ]

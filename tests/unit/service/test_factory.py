@@ -124,7 +124,7 @@ async def test_claims_of_the_service_are_the_agents_where_it_has_none() -> None:
 @pytest.mark.parametrize(
     ("factory", "problem"),
     [
-        ("make_nothing", "gives an Agent, not 'shop'"),
+        ("make_nothing", "must give an Agent, got 'shop'"),
         ("make_trouble", "failed: RuntimeError: the vault is closed"),
         ("not_there", "has no attribute 'not_there'"),
         ("hang", "failed: TimeoutError: it gave no answer within 0.2 s"),

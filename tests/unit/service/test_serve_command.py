@@ -362,8 +362,8 @@ def listed_over_mcp(up: Process, key: str) -> list[str]:
             "there are flows, tools, factory, learned, evidence, log, llm, key_file",
         ),
         ("agents: {a: {flows: flows, cases: none.yaml}}", "there is no file of cases"),
-        ("agents: {a: {flows: flows, max_error: 1%}}", "not '1%'; write a share from 0 to 1, such as 0.01"),
-        ("agents: {a: {flows: flows, ask_user: maybe}}", "not 'maybe'; write true or false"),
+        ("agents: {a: {flows: flows, max_error: 1%}}", "got '1%'; write a share from 0 to 1, such as 0.01"),
+        ("agents: {a: {flows: flows, ask_user: maybe}}", "got 'maybe'; write true or false"),
         (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}, decider: nothing}}}}", "agents.yaml: agent a: the model"),
         ("agents: {a: {flows: flows, key_sha256: abc}}", "64 hexadecimal digits"),
         ("agents: {a: {flows: flows, key_file: none.key}}", "cannot be read"),
@@ -406,9 +406,9 @@ def test_the_panel_judges_each_agent_by_its_own_cases(folder: Path) -> None:
     [
         (
             "def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n",
-            "its TOOLS: tools are Tools or functions",
+            "its TOOLS: tools must be Tools or functions",
         ),
-        ("TOOLS = 7\n", "its TOOLS: tools are a list of Tools and functions"),
+        ("TOOLS = 7\n", "its TOOLS: tools must be a list of Tools and functions"),
     ],
     ids=["one that is none", "no list"],
 )

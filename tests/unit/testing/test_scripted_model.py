@@ -73,12 +73,14 @@ async def test_a_delay_lets_a_timeout_strike() -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        pytest.param({"ids": ["a"]}, r"reply 2 is a text, .* not \{'ids': \['a'\]\}; as text .*json\.dumps", id="dict"),
-        pytest.param(["a", "b"], r"reply 2 is a text, .*json\.dumps\(\['a', 'b'\]\)", id="list"),
         pytest.param(
-            None, "reply 2 is a text, a Reply, an exception or a function of the messages, not None", id="None"
+            {"ids": ["a"]}, r"reply 2 must be a text, .* got \{'ids': \['a'\]\}; as text .*json\.dumps", id="dict"
         ),
-        pytest.param(b"a", "not b'a'$", id="bytes"),
+        pytest.param(["a", "b"], r"reply 2 must be a text, .*json\.dumps\(\['a', 'b'\]\)", id="list"),
+        pytest.param(
+            None, "reply 2 must be a text, a Reply, an exception or a function of the messages, got None", id="None"
+        ),
+        pytest.param(b"a", "got b'a'$", id="bytes"),
         pytest.param(
             TimeoutError, r"reply 2 is the class TimeoutError; make it an instance, TimeoutError\(…\)", id="class"
         ),

@@ -79,7 +79,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
     "neither": ({"mcpServers": {"a": {}}}, "either a command"),
     "both": ({"mcpServers": {"a": {"command": "x", "url": "http://y"}}}, "either a command"),
     "of another kind": ({"mcpServers": {"a": {"command": "x", "env": {"KEY": [SECRET]}}}}, "env.KEY"),
-    "no server": ({"mcpServers": {"a": SECRET}}, "the MCP server 'a': has to be a mapping"),
+    "no server": ({"mcpServers": {"a": SECRET}}, "the MCP server 'a': must be a mapping"),
     "another scheme": ({"mcpServers": {"a": {"url": f"file:///{SECRET}"}}}, "https://"),
     "a variable that is not set": ({"mcpServers": {"a": {"command": "${MCP_TEST_NONE}"}}}, "no variable MCP_TEST_NONE"),
     "too many": ({"mcpServers": {str(n): {"command": "x"} for n in range(500)}}, "no more than 200"),
