@@ -115,7 +115,7 @@ def test_tokens_of_the_first_flows_are_all_more_than_before() -> None:
             "'max_broken_case' is no field of a table; did you mean 'max_broken_cases'?",
             id="misspelt",
         ),
-        pytest.param("min_recall_at_1 = 80", "is a number from 0 to 1, such as 0.8, not 80", id="no share"),
+        pytest.param("min_recall_at_1 = 80", "must be a number from 0 to 1, such as 0.8, got 80", id="no share"),
         pytest.param('max_changed_first = "2"', "is a count, such as 10, or a share", id="text"),
         pytest.param('max_changed_first = "two"', "is a count, such as 10, or a share", id="a word"),
         pytest.param('max_changed_first = "-2%"', "is a count, such as 10, or a share", id="negative"),

@@ -124,7 +124,7 @@ async def test_what_is_no_entry_is_refused(selector: FlowSelector, entry: str) -
     with pytest.raises(ConfigError, match="or its `logged`"):
         await selector.feedback(entry, right="track_order")
     result = await selector.select("my money back")
-    with pytest.raises(ConfigError, match="note is a string"):
+    with pytest.raises(ConfigError, match="note must be a string"):
         await selector.feedback(result, right=[], note=5)  # pyright: ignore[reportArgumentType]
 
 
