@@ -12,12 +12,12 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import InputOptions, OpenFlow, PendingCall, asked_now
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.option_names import shown_labels
-from jazz_select.agent.reading.expressions.showing import in_full
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import FlowRun, TurnState
 from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import is_courtesy
+from jazz_select.days import in_full
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input

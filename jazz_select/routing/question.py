@@ -8,9 +8,10 @@ from operator import itemgetter
 from typing import Any, Final, Literal
 from unicodedata import category
 
+from jazz_select.days import in_full
 from jazz_select.json_values import DEEPEST, exactly
 from jazz_select.text import describe_error, in_one_line, in_words, json_line
-from jazz_select.texts import say
+from jazz_select.texts import current_language, say
 
 Before = Literal["", "done", "unknown"]
 """What became of the same call before: nothing, or it was done, or it failed and may have been."""
@@ -140,5 +141,5 @@ def _name_in_words(name: str) -> str:
 
 def _show_value(value: object) -> str:
     if isinstance(value, str) and _WORD.fullmatch(value):
-        return visible(value)
+        return visible(in_full(value, current_language()))
     return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Final
 
 from jazz_select.agent.chain.transcript import ToolResult
-from jazz_select.agent.reading.expressions.showing import month_in_words
+from jazz_select.days import month_in_words
 from jazz_select.routing.plans.plan import look_up, malformed
 from jazz_select.text import as_text, number_text
 from jazz_select.texts import current_language, say

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.known_flows import tools_named
-from jazz_select.agent.reading.expressions.showing import in_full
 from jazz_select.agent.reading.value_reasons import reason_of
+from jazz_select.days import in_full
 from jazz_select.errors import CannotDo, FlowError, ToolArgumentsError, WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input

@@ -5,7 +5,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, get_args
 
-from jazz_select.agent.reading.expressions.showing import in_full
+from jazz_select.days import in_full
 from jazz_select.errors import ToolArgumentsError
 from jazz_select.text import beginning
 from jazz_select.texts import ENGLISH, current_language, say
