@@ -139,7 +139,9 @@ async def test_a_closed_searcher_opens_anew() -> None:
     searcher = ToolSearcher(tools(), embedder="static")
     before = await searcher.search(REFUND)
     await searcher.aclose()
-    assert await searcher.search(REFUND) == before
+    after = await searcher.search(REFUND)
+    assert after.names == before.names
+    assert after.confidences == pytest.approx(before.confidences)  # sums are rounded by where arrays lie in memory
     await searcher.aclose()
 
 
