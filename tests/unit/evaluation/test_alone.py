@@ -63,7 +63,7 @@ def test_it_is_no_finding_and_is_only_told_where_something_was_embedded(registry
     assert not [each for each in found.found if "alone" in each.what]
     assert check(registry, only=["placeholder"]).forecast is None
     unknown: Any = "bold"
-    with pytest.raises(ConfigError, match="policy is a Policy, or the name of one: 'default', 'recommended' or"):
+    with pytest.raises(ConfigError, match="policy must be a Policy, or the name of one: 'default', 'recommended' or"):
         check(registry, policy=unknown)
 
 

@@ -161,7 +161,7 @@ async def test_what_cannot_be_told_is_said(
 
 @pytest.mark.parametrize("days", [0, -1, float("nan"), 1e9], ids=str)
 async def test_days_that_make_no_sense_are_refused(small_shop: FlowRegistry, entry: Entry, days: float) -> None:
-    with pytest.raises(ConfigError, match="days is a number above 0"):
+    with pytest.raises(ConfigError, match="days must be a number above 0"):
         await drift(some(entry, 1, 1), small_shop, days=days, embedder=HashEmbedder())
 
 

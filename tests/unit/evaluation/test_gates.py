@@ -116,12 +116,12 @@ def test_tokens_of_the_first_flows_are_all_more_than_before() -> None:
             id="misspelt",
         ),
         pytest.param("min_recall_at_1 = 80", "must be a number from 0 to 1, such as 0.8, got 80", id="no share"),
-        pytest.param('max_changed_first = "2"', "is a count, such as 10, or a share", id="text"),
-        pytest.param('max_changed_first = "two"', "is a count, such as 10, or a share", id="a word"),
-        pytest.param('max_changed_first = "-2%"', "is a count, such as 10, or a share", id="negative"),
-        pytest.param("max_changed_first = true", "is a count, such as 10, or a share", id="a boolean"),
-        pytest.param("max_new_confusions = 1.5", "is a count, such as 0", id="a half"),
-        pytest.param("allow_removed_flows = 1", "is true or false", id="no boolean"),
+        pytest.param('max_changed_first = "2"', "must be a count, such as 10, or a share", id="text"),
+        pytest.param('max_changed_first = "two"', "must be a count, such as 10, or a share", id="a word"),
+        pytest.param('max_changed_first = "-2%"', "must be a count, such as 10, or a share", id="negative"),
+        pytest.param("max_changed_first = true", "must be a count, such as 10, or a share", id="a boolean"),
+        pytest.param("max_new_confusions = 1.5", "must be a count, such as 0", id="a half"),
+        pytest.param("allow_removed_flows = 1", "must be true or false", id="no boolean"),
         pytest.param("max_broken_cases = ", "cannot read [tool.jazz-select]", id="no TOML"),
     ],
 )
@@ -141,5 +141,5 @@ def test_gates_come_from_the_projects_file(tmp_path: Path) -> None:
     file.write_text('[tool.jazz-select.gates]\nmax_broken_cases = 0\nmax_changed_first = "2%"\n', "utf-8")
     assert Gates.load(tmp_path) == Gates(max_broken_cases=0, max_changed_first="2%")
     file.write_text("[tool]\njazz-select = 3\n", "utf-8")
-    with pytest.raises(ConfigError, match=r"jazz-select of .*pyproject.toml is a table"):
+    with pytest.raises(ConfigError, match=r"jazz-select of .*pyproject.toml must be a table"):
         Gates.load(tmp_path)

@@ -85,7 +85,7 @@ async def test_what_is_seen_ahead_is_not_kept(registry: FlowRegistry, memory: Li
         pytest.param("refund_ordr", r"no flow 'refund_ordr' \(did you mean 'refund_order'", id="misspelt"),
         pytest.param(["track_order", "zzz"], "no flow 'zzz'; right=", id="one of two"),
         pytest.param([7], "no flow '7'", id="no name"),
-        pytest.param(5, "right is names of flows", id="a number"),
+        pytest.param(5, "right must be names of flows", id="a number"),
         pytest.param(["\ud800"], "no flow", id="half a pair"),
     ],
 )
@@ -134,7 +134,7 @@ async def test_a_log_that_cannot_be_used_is_told_of_at_once(
     path.write_text("dear diary, " * 100)
     with pytest.raises(OutcomeLogError, match="It was left as it is"):
         FlowSelector(None, registry, memory, "shop", log=path)
-    with pytest.raises(ConfigError, match="log is an OutcomeLog"):
+    with pytest.raises(ConfigError, match="log must be an OutcomeLog"):
         FlowSelector(None, registry, memory, "shop", log=7)  # pyright: ignore[reportArgumentType]
 
 

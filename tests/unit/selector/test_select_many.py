@@ -124,7 +124,7 @@ async def test_its_time_begins_when_its_turn_comes_and_the_limit_holds() -> None
 async def test_what_is_no_request_is_refused(requests: Any) -> None:
     with pytest.raises(ConfigError):
         await FlowSelector(None, shop()).select_many(requests)
-    with pytest.raises(ConfigError, match="episode_summaries is a list of strings, or None"):
+    with pytest.raises(ConfigError, match="episode_summaries must be a list of strings, or None"):
         SelectRequest("x", episode_summaries=[2])  # pyright: ignore[reportArgumentType]
 
 
