@@ -108,7 +108,7 @@ def _items(file: Path, suffix: str) -> Entries:
         raise ConfigError(f"{file} holds no requests")
     if not isinstance(given, list):
         what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
-        raise ConfigError(f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}")
+        raise ConfigError(f"{file} must hold a list of cases, each with request: and expect:, got {what}")
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     entries = zip_longest(cast("list[object]", given), (each.start_mark.line + 1 for each in nodes))
     return Entries(

@@ -288,7 +288,7 @@ def _entries(file: Path) -> Iterator[object]:
         if content is None:
             continue
         if not isinstance(content, list):
-            problem = "it has to hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
+            problem = "it must hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
             raise FlowLoadError(short_path(str(file)), problem)
         yield from cast("list[object]", content)
 

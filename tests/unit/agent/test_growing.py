@@ -296,7 +296,7 @@ async def test_where_flows_are_chosen_the_beginning_stays_for_several_turns() ->
 
 @pytest.mark.parametrize("narrowing", ["grow", "", None, 1, True])
 def test_what_is_no_way_of_narrowing_is_refused(narrowing: Any) -> None:
-    with pytest.raises(ConfigError, match='narrowing is "fresh" or "growing", not'):
+    with pytest.raises(ConfigError, match='narrowing must be "fresh" or "growing", got'):
         shop_agent(Mind(), narrowing=narrowing)
 
 

@@ -214,7 +214,7 @@ async def test_what_a_call_would_do_is_said_from_what_the_function_would_get(con
     tool = tool_from_function(book, destructive=True, confirm=confirm)
     agent = agent_of(shop_of(("book_it", ("book",))), [tool], "book_it", approval="destructive")
     result = await agent.turn("book_it", context={"day": "2026-05-04", "people": 3})
-    told = f"This would be done next: {asked}: 2026-05-04, people: 3). Shall I go on, yes or no?"
+    told = f"This would be done next: {asked}: Monday, May 4, 2026, people: 3). Shall I go on, yes or no?"
     assert (result.status, result.text) == ("confirming", told)
 
 

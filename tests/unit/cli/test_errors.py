@@ -153,7 +153,7 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
         ("[]\n---\n[]", "it holds 2 documents"),
         ("[]", "holds no requests"),
         ("", "requests.yaml holds no requests"),
-        ("just words", "requests.yaml has to hold a list of cases"),
+        ("just words", "requests.yaml must hold a list of cases"),
     ],
 )
 def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: str, message: str) -> None:

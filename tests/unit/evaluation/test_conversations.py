@@ -140,7 +140,7 @@ def test_everything_that_is_wrong_is_told_once_and_within_bounds(tmp_path: Path)
     [
         pytest.param("", "holds no conversations", id="empty"),
         pytest.param("- {", "is no YAML", id="no YAML"),
-        pytest.param("hello", "has to hold a list", id="a text"),
+        pytest.param("hello", "must hold a list", id="a text"),
     ],
 )
 def test_files_that_hold_none(content: str, told: str, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ async def test_each_stage_is_judged_by_what_it_decided() -> None:
     [
         pytest.param({"cases": ()}, "there are no cases", id="no case"),
         pytest.param({"registry": FlowRegistry()}, "there are no flows", id="no flow"),
-        pytest.param({"at": 1.5}, "at is a share", id="accuracy"),
+        pytest.param({"at": 1.5}, "at must be a share", id="accuracy"),
     ],
 )
 async def test_arguments_that_cannot_work(options: dict[str, object], told: str) -> None:

@@ -118,5 +118,5 @@ def test_the_wished_share_of_the_requests_it_learned_from_is_held(
     ],
 )
 async def test_what_cannot_work_is_refused(memory: ProceduralMemory, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"{said} is"):
+    with pytest.raises(ConfigError, match=f"{said} must be"):
         await memory.recall("invoice", "a", **options)
