@@ -54,7 +54,7 @@ def test_a_version_that_does_not_fit_is_one_clear_line(extra: str, number: str, 
     package, wanted = FRAMEWORKS[extra].package, FRAMEWORKS[extra].wanted
     installed(tmp_path, package, number)
     name = f"jazz_select.integrations.{extra.replace('-', '_')}"
-    problem = f"{name} needs the package {package!r} {wanted}, not {number}: {install_command(extra)}"
+    problem = f"{name} needs the package {package!r} {wanted}, got {number}: {install_command(extra)}"
     assert importing(extra, tmp_path) == f"jazz_select.errors.MissingExtraError: {problem}"
 
 

@@ -43,12 +43,12 @@ async def test_a_client_starts_it_at_a_pipe(servers: Path, tmp_path: Path) -> No
     person = Person("accept", YES)
     with (tmp_path / "stderr").open("w") as errors:
         async with Client(stdio_client(started, errlog=errors), elicitation_callback=person) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["read", "append", "search"]
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["read", "append", "search", "wait"]
             assert said(await client.call_tool("append", {"path": str(target), "text": "x"})) == "added"
     assert target.read_text("utf-8") == "x"
     assert len(person.questions) == 1
     shown = (tmp_path / "stderr").read_text("utf-8")
-    assert "guard: 1 of 1 server connected, 3 tools: 2 wait for a yes" in shown
+    assert "guard: 1 of 1 server connected, 4 tools: 2 wait for a yes" in shown
     assert '"event":"allowed"' in log.read_text("utf-8")
 
 
