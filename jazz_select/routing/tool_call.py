@@ -429,7 +429,7 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
 
 
 def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
-    unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
+    unheard = f"{call.tool} was begun before, and its outcome is unknown: it may have been done"
     unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
     try:
         kept = json.loads(claim.outcome or "")
@@ -560,7 +560,7 @@ def _outcome_of_result(call: ToolCall, result: object) -> CallOutcome:
 def _unheard(call: ToolCall, timeout_s: float | None) -> str:
     budget = spent_budget()
     limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
-    return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
+    return f"{call.tool} was begun and did not end within {limit}: it may have been done"
 
 
 async def _run_function(function: Callable[[], object]) -> object:

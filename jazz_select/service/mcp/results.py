@@ -129,7 +129,7 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
         cause = outcome.error.cause
         problem = outcome.error.message
         if only_reads and isinstance(cause, ToolOutcomeUnknownError):  # nobody needs to know whether it was done
-            problem = f"{outcome.call.tool}: nobody heard of its end: {cause.what}"
+            problem = f"{outcome.call.tool}: its outcome is unknown: {cause.what}"
         return failure(problem, status=outcome.status, **_advice(outcome, only_reads=only_reads))
     if relay.answer is not None:
         return bounded_answer(relay.answer)

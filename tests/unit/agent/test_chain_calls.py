@@ -70,7 +70,7 @@ async def test_a_hanging_tool_is_left_behind() -> None:
         released.set()
     assert (
         results(chain)[0].error
-        == "find_order was begun, and nobody heard of its end within 0.05 s: it may have been done"
+        == "find_order was begun and did not end within 0.05 s: it may have been done"
     )
 
 

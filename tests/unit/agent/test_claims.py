@@ -120,7 +120,7 @@ async def test_who_comes_while_the_call_is_under_way_hears_that_nobody_knows(
     gate.set()
     assert (await first).status == "done"
     assert (second.status, second.runs[0].records[-1].unknown, till.paid) == ("failed", True, [5])
-    assert second.text == "Pay was begun, and nobody heard of its end: it may have been done."
+    assert second.text == "Pay was begun, and its outcome is unknown: it may have been done."
     (kept,) = second.conversation.failed
     assert kept.uncertain_tools == ("pay",)
 
@@ -186,7 +186,7 @@ async def test_what_is_said_later_is_another_turn(shared: Callable[[], SqliteCla
     ("fail", "idempotent", "status", "paid"),
     [
         pytest.param(ValueError("no line"), False, "failed", [5], id="it raised"),
-        pytest.param(asyncio.CancelledError(), False, "failed", [5], id="nobody heard of its end"),
+        pytest.param(asyncio.CancelledError(), False, "failed", [5], id="its outcome is unknown"),
         pytest.param(asyncio.CancelledError(), True, "failed", [5, 5], id="it may be called twice"),
     ],
 )

@@ -67,7 +67,7 @@ def test_parts_that_are_done_are_not_done_again(kind: type[SequentialFlow | Para
         ("second", "failed"),
     ]
     assert first.runs[0].known["do_first_done"] is True
-    assert "Done until then: Do first." in first.text
+    assert "Done so far: Do first." in first.text
     assert first.text.endswith("Shall I go on with: Both?")
     second, _ = timed(hang, lambda: agent.turn("yes", Conversation.from_json(first.conversation.to_json())))
     assert (second.status, log, hang.begun) == ("done", ["do_first"], 2)
@@ -80,8 +80,8 @@ def test_a_call_that_destroys_is_told_to_be_unknown_and_not_made_again_unasked()
     first = ended_in_time(hang, agent)
     record = first.runs[0].records[-1]
     assert (first.status, record.fault, record.unknown) == ("failed", "timeout", True)
-    assert "Cancel order was begun, and nobody heard of its end: it may have been done." in first.text
-    assert record.error == "cancel_order was begun, and nobody heard of its end within 10 s: it may have been done"
+    assert "Cancel order was begun, and its outcome is unknown: it may have been done." in first.text
+    assert record.error == "cancel_order was begun and did not end within 10 s: it may have been done"
     second, _ = timed(hang, lambda: agent.turn("both", first.conversation))
     assert (second.status, hang.begun) == ("confirming", 1)
     assert "may have been done all the same, and would be tried once more: Cancel order" in second.text
@@ -115,7 +115,7 @@ def test_of_a_chain_without_a_flow_its_calls_are_kept_and_told(how: str) -> None
 
     first = ended_in_time(hang, without_flows(tools_for("first", log=log), model), "first, please")
     assert (first.status, first.chain is not None and [each.ok for each in results(first.chain)]) == ("failed", [True])
-    assert first.text == "The time for this ran out before all of it was done. Done until then: First."
+    assert first.text == "The time for this ran out before all of it was done. Done so far: First."
 
 
 def test_an_answer_that_does_not_get_into_its_schema_in_time_is_told_in_prose() -> None:

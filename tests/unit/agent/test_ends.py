@@ -67,7 +67,7 @@ ENDS: list[Any] = [
     pytest.param(
         {"guards": [blocks], "facts": {"support": "help@desk.example"}},
         "blocked",
-        "I cannot help with that here. Please turn to help@desk.example.",
+        "I cannot help with that here. Please contact help@desk.example.",
     ),
     pytest.param({"chain": ("act",)}, "done", "A repair is done."),
 ]

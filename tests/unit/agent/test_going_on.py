@@ -376,5 +376,5 @@ async def test_what_ends_a_flow_is_no_step_that_users_are_told_of() -> None:
     (result,) = await talk(shop_agent(mind), "where is it?")
     assert (result.status, result.text) == (
         "failed",
-        "This could not be brought to its end. Done until then: Look up.",
+        "This could not be finished. Done so far: Look up.",
     )

@@ -565,7 +565,7 @@ async def test_what_failed_beside_a_question_is_told() -> None:
     desk = Desk(fails={"look 60142": RuntimeError("down")}, tell=["note", "look"])
     wishes = reads("cancel_order", "tell", values={"order": "60142", "tell": {"to": "Kim"}})
     (first,) = await desk.talk([wishes], "cancel 60142 and tell Kim")
-    assert first.text.startswith("Tell was begun, and could not be brought to its end. Done already: Note.")
+    assert first.text.startswith("Tell was begun and could not be finished. Done already: Note.")
     assert first.text.endswith("yes or no?")
 
 

@@ -241,7 +241,7 @@ async def test_a_time_limit_of_the_whole_is_one_for_all_of_them(door: Door) -> N
             found = await door(THREE, Desk(4).tools)
         except ChainError as error:  # no time is left for the model either
             found = ended(results(error.chain))
-    assert ["nobody heard of its end within 0.2 s" in str(said) for _, said in found] == [True] * 3
+    assert ["did not end within 0.2 s" in str(said) for _, said in found] == [True] * 3
 
 
 @everywhere

@@ -71,7 +71,7 @@ async def talk(agent: Agent, messages: Sequence[str]) -> list[TurnResult]:
 NUMBERED = ["refund_order", "N-17"]
 AGREED = [*NUMBERED, "yes"]
 ASKED = "This would be done next: {tool} (amount cents: 5). Shall I go on, yes or no?"
-UNHEARD = "{tool} was begun, and nobody heard of its end: it may have been done."
+UNHEARD = "{tool} was begun, and its outcome is unknown: it may have been done."
 SAID: list[Any] = [
     pytest.param(pays, ["refund_order"], "To go on, I need: order id.", id="what it needs"),
     pytest.param(pays, NUMBERED, ASKED, id="what it asks"),

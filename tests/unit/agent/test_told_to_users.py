@@ -76,7 +76,7 @@ async def test_a_model_that_formats_sees_what_tools_were_called_with_but_for_wha
 
 
 async def hangs_up(**_: Any) -> None:
-    raise asyncio.CancelledError  # of the tool's own: it began, and nobody heard of its end
+    raise asyncio.CancelledError  # of the tool's own: it began, and its outcome is unknown
 
 
 def pays(**_: Any) -> dict[str, bool]:
@@ -92,12 +92,12 @@ def unreadable(**_: Any) -> object:
     return object()
 
 
-UNHEARD = "Cancel was begun, and nobody heard of its end: it may have been done."
+UNHEARD = "Cancel was begun, and its outcome is unknown: it may have been done."
 NO_ANSWER = "I cannot answer just now, since something that I need does not answer. Please say it again in a moment."
-HALF = "Stop was begun, and could not be brought to its end. Done already: Pay."
+HALF = "Stop was begun and could not be finished. Done already: Pay."
 FAILING = [
     pytest.param(("cancel",), {"cancel": raises}, "Stop could not be done.", id="it raised"),
-    pytest.param(("cancel",), {"cancel": hangs_up}, UNHEARD, id="nobody heard of its end"),
+    pytest.param(("cancel",), {"cancel": hangs_up}, UNHEARD, id="its outcome is unknown"),
     pytest.param(("pay", "cancel"), {"pay": pays, "cancel": raises}, HALF, id="after something was destroyed"),
     pytest.param(("pay", "cancel"), {"pay": pays, "cancel": hangs_up}, f"{HALF} {UNHEARD}", id="both"),
     pytest.param(("pay",), {"pay": unreadable}, HALF, id="it ran, and returned what is no JSON"),
@@ -118,8 +118,8 @@ async def test_of_what_failed_users_are_told_what_was_done_and_what_nobody_knows
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        pytest.param(pays, "Done until then: Pay.", id="it was done"),
-        pytest.param(hangs_up, UNHEARD.replace("Cancel", "Pay"), id="nobody heard of its end"),
+        pytest.param(pays, "Done so far: Pay.", id="it was done"),
+        pytest.param(hangs_up, UNHEARD.replace("Cancel", "Pay"), id="its outcome is unknown"),
         pytest.param(raises, NO_ANSWER, id="it raised"),
     ],
 )
@@ -132,4 +132,4 @@ async def test_what_was_done_before_a_model_failed_is_told_though_no_model_says_
     vars(found).update(tools=("pay",))
     result = await agent_of(registry, [tool], "stop", model=model).turn("stop")
     assert result.status == "failed"
-    assert result.text == (text if text == NO_ANSWER else f"This could not be brought to its end. {text}")
+    assert result.text == (text if text == NO_ANSWER else f"This could not be finished. {text}")

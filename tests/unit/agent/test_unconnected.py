@@ -77,7 +77,7 @@ BLOCKED: list[Any] = [
     pytest.param("looks", "Looks cannot be done here.", "it is a person's to do", [], id="a person does it"),
     pytest.param(
         "pays",
-        "Money back was begun, and cannot be brought to its end here. Done already: Pay.",
+        "Money back was begun and cannot be finished here. Done already: Pay.",
         "not connected: print_it",
         ["pay"],
         id="a step is missing",
@@ -110,8 +110,8 @@ async def test_what_was_destroyed_for_a_flow_that_was_blocked_is_not_destroyed_a
 
 
 PARTS: list[Any] = [
-    pytest.param(SequentialFlow, "Both was begun, and cannot be brought to its end here: Looks cannot be done here."),
-    pytest.param(ParallelFlow, "Both was begun, and cannot be brought to its end here: Looks cannot be done here."),
+    pytest.param(SequentialFlow, "Both was begun and cannot be finished here: Looks cannot be done here."),
+    pytest.param(ParallelFlow, "Both was begun and cannot be finished here: Looks cannot be done here."),
 ]
 
 
@@ -147,7 +147,7 @@ async def test_whom_to_turn_to_is_told_where_that_is_known() -> None:
     selector = FlowSelector(None, registry, ListMemory(metadata("looks")), "support")
     (run,) = (await Agent(selector, [pay]).turn("looks")).runs
     told = worded(run, Titles(KnownFlows(registry, {})), "help@example.org")
-    assert told == "A look at it cannot be done here. Please turn to help@example.org."
+    assert told == "A look at it cannot be done here. Please contact help@example.org."
 
 
 OFFER = "I can help with: Pays, Looks."

@@ -356,8 +356,8 @@ REASONS: list[tuple[Any, str, str]] = [
     (Annotated[date, Ge(date(2026, 6, 1))], "tomorrow", "it must be at least Monday, June 1, 2026"),
     (Annotated[time, Le(time(18))], "19:00", "it must be at most 18:00"),
     (Annotated[date, AfterValidator(lambda day: day)], "A-12", ""),
-    (PastDate, "2999-01-01", "it must lie in the past"),
-    (FutureDate, "2020-01-01", "it must lie in the future"),
+    (PastDate, "2999-01-01", "it must be in the past"),
+    (FutureDate, "2020-01-01", "it must be in the future"),
     (Annotated[str, AfterValidator(custom)], "A-12", "there is no such tariff"),
     (AnyUrl, "A-12", "it must be a valid URL"),
 ]

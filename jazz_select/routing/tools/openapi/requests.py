@@ -69,7 +69,7 @@ class ApiClient:
         Raises:
             ToolArgumentsError: An argument or a credential cannot be sent; nothing was.
             ToolAnswerError: The server answered that it failed.
-            ToolOutcomeUnknownError: The request was sent, nobody heard of its end, and it may have changed something.
+            ToolOutcomeUnknownError: The request was sent, its outcome is unknown, and it may have changed something.
             ToolError: The server could not be reached, or a read was not heard of.
         """
         import httpx
