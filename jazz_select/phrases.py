@@ -205,6 +205,8 @@ _CLOCK: Final = re.compile(
 )
 _DAY: Final = re.compile(r"(?<!\w)\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\w)|(?<!\w)\d{1,2}/\d{1,2}(?!\w)")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)[t ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:\d\d)?")
+"""A day and a time in ISO 8601. What is after the time, such as an offset of "+02:00", is no time of the day."""
 _DIGITS: Final = re.compile(r"\d+")
 _AMOUNT: Final = re.compile(
     r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
@@ -297,7 +299,7 @@ class Shown:
             figures=figures,
             numbers=frozenset(numbers),
             days=days,
-            times=frozenset(map(_time, _CLOCK.finditer(text))),
+            times=frozenset(map(_time, _CLOCK.finditer(_MOMENT.sub(r"\1 \2", text)))),
             money=frozenset(_currencies()[each] for each in _moneys(text)),
             has_names=any(map(_is_name, asked.arguments.values())),
         )
