@@ -18,6 +18,7 @@ from jazz_select.routing import Allow, Ask, Tool, ToolCall
 from jazz_select.routing.approval import answered_approver
 from jazz_select.routing.question import described, unshowable, visible
 from jazz_select.routing.tool_call import call_of, call_tool
+from jazz_select.texts import Sentences, speaking
 from tests.unit.agent.turns import agent_of, obj, shop_of
 
 pytestmark = pytest.mark.spec("012.1")
@@ -232,6 +233,33 @@ async def test_what_an_object_keeps_out_of_its_own_text_is_shown(order: Any) -> 
     shown = 'Buy (order: {"to": ["A-1"], "cents": 10})'
     assert described("Buy", "", call.arguments) == shown
     assert shown in PendingCall.from_call(call, flow="", path="").question()
+
+
+MOMENTS: list[tuple[str, str, str, str]] = [
+    ("a day", "en", "2026-05-15", "Friday, May 15, 2026"),
+    ("a day in German", "de", "2026-05-15", "Freitag, 15. Mai 2026"),
+    ("a day in a language with a region", "pt-BR", "2026-05-15", "sexta-feira, 15 de maio de 2026"),
+    ("a day in a language unknown to CLDR", "xx", "2026-05-15", "2026-05-15"),
+    ("no day of a calendar", "en", "2026-02-30", "2026-02-30"),
+    ("the last day", "en", "9999-12-31", "Friday, December 31, 9999"),
+    ("a moment", "en", "2026-05-15T14:30:00", "Friday, May 15, 2026, 14:30"),
+    ("a moment with an offset", "en", "2026-05-15T14:30:00+02:00", "Friday, May 15, 2026, 14:30 UTC+02:00"),
+    ("a moment west of that", "en", "2026-05-15T14:30-05:30", "Friday, May 15, 2026, 14:30 UTC-05:30"),
+    ("a moment in UTC", "en", "2026-05-15T14:30:00Z", "Friday, May 15, 2026, 14:30 UTC"),
+    ("a moment with seconds", "en", "2026-05-15T14:30:45", "Friday, May 15, 2026, 14:30:45"),
+    ("a moment with a part of a second", "en", "2026-05-15T14:30:00.25Z", "Friday, May 15, 2026, 14:30:00.25 UTC"),
+    ("no moment", "en", "2026-05-15T25:00:00", "2026-05-15T25:00:00"),
+    ("a time", "en", "14:30:00", "14:30"),
+    ("a time with seconds", "en", "14:30:45", "14:30:45"),
+    ("a number that begins like a day", "en", "2026-05-15-77", "2026-05-15-77"),
+]
+
+
+@pytest.mark.spec("012.3")
+@pytest.mark.parametrize(("language", "given", "shown"), [pytest.param(*row[1:], id=row[0]) for row in MOMENTS])
+def test_a_day_is_shown_in_words_and_nothing_of_a_moment_is_lost(language: str, given: str, shown: str) -> None:
+    with speaking(Sentences({}, language)):
+        assert described("Book", "", {"at": given}) == f"Book (at: {shown})"
 
 
 @pytest.mark.spec("012.3")
