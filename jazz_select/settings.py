@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -32,7 +33,7 @@ IN_DATABASE: Final = Path("database")
 class Settings(BaseSettings):
     """The settings of a deployment. Every field is also `JAZZ_<NAME>` in the environment; arguments take precedence."""
 
-    model_config = SettingsConfigDict(env_prefix="JAZZ_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="JAZZ_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     agent_id: str = Field(default="support", min_length=1)
     """The owner of the flows: each agent sees only its own."""
@@ -107,8 +108,15 @@ class Settings(BaseSettings):
 
 def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
     """Return why a setting cannot work: where it stands, its value, and what to write."""
-    message = f"{where}: {', or '.join(wrong)}"
+    problems = [value_problem(each, given) for each in wrong]
+    message = f"{where}: {', or '.join(problems)}"
     return f"{message}, got {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else message
+
+
+def value_problem(message: str, given: object) -> str:
+    """Return why a value cannot work, from pydantic's message; a number where a text must be wants quotes."""
+    is_unquoted = isinstance(given, int | float | date) and message == "Input should be a valid string"
+    return f"{message}; put it in quotes" if is_unquoted else message
 
 
 def expanded(text: str) -> str:
