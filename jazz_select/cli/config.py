@@ -3,19 +3,22 @@
 An option wins over them, they win over the environment, and of several the last one counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast, get_args
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import read_entries
+from jazz_select.evaluation.cases import read_document
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.settings import Settings, expanded
-from jazz_select.text import describe_value, did_you_mean
+from jazz_select.settings import IN_DATABASE, Settings, expanded, value_problem
+from jazz_select.text import did_you_mean
 
 _Config = TypeVar("_Config", bound="CommandConfig")
 _T = TypeVar("_T")
@@ -30,8 +33,19 @@ _FILES: Final = frozenset(
     }
 )
 """Settings that are paths. In a file they are as seen from its folder."""
-_DATABASE: Final = "database"
-"""What `evidence` may be beside a file: the log in the database."""
+_LOGS: Final = frozenset({"evidence", "log"})
+"""Settings that may also be `IN_DATABASE`."""
+_MAY_BE_EMPTY: Final = frozenset({"allow_modules", "decider", "llm"})
+_TEXT: Final[frozenset[Any]] = frozenset({str, SecretStr, NoneType, ...})
+"""What the type of a setting consists of that is a text, or several."""
+_INSTEAD_OF: Final[Mapping[str, frozenset[str]]] = {
+    "index": frozenset({"url"}),
+    "url": frozenset({"index"}),
+    "host": frozenset({"uds"}),
+    "port": frozenset({"uds"}),
+    "uds": frozenset({"host", "port"}),
+}
+"""By setting, those that it takes the place of where they were set before."""
 
 
 def _as_list(given: object) -> object:
@@ -45,6 +59,7 @@ class CommandConfig(BaseModel):
     """What a command takes beside `Settings`, by option and by `--config`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+    command: ClassVar[str]
 
     @classmethod
     def file_names(cls) -> list[str]:
@@ -55,6 +70,7 @@ class CommandConfig(BaseModel):
 class ServeConfig(CommandConfig):
     """What `serve` takes."""
 
+    command: ClassVar[str] = "serve"
     tools: str | None = Field(default=None, description="Its tools; without it those beside the flows.")
     factory: str | None = Field(default=None, alias="agent", description="MODULE:FACTORY that makes the agent.")
     agents: Path | None = Field(default=None, description="The file of several agents.")
@@ -88,6 +104,7 @@ class ServeConfig(CommandConfig):
 class EvalConfig(CommandConfig):
     """What `eval` takes beside the options that name what is judged."""
 
+    command: ClassVar[str] = "eval"
     factory: str = Field(default="", alias="agent", description="MODULE:FACTORY that makes the agent.")
     log: Path | None = Field(default=None, description="A log of outcomes.")
     tag: _Several[str] = Field(default=(), description="Only cases with one of these tags.")
@@ -115,24 +132,33 @@ class ConfigEntries:
     values: Mapping[str, Any]
     places: Mapping[str, str]
 
+    def beside(self, options: Iterable[str]) -> dict[str, Any]:
+        """Return the values but for those that an option takes the place of, such as a `url` beside `--index`."""
+        return _without_replaced(self.values, options)
+
 
 def read_config(given: Sequence[str], kind: type[CommandConfig]) -> ConfigEntries:
     """Read files and `KEY=VALUE` pairs, in their order.
 
     Raises:
-        ConfigError: A file cannot be read or holds no mapping, or a name is unknown.
+        ConfigError: A file cannot be read or holds no mapping, a name is unknown, or a value is empty. A value of null
+            is none: the default holds.
     """
-    known = {*Settings.model_fields, *kind.file_names()}
+    known = _names_of(kind)
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for each in given:
-        for key, value, place in _entries_of(each):
+        found: dict[str, Any] = {}
+        for key, value, place in _entries_of(each, kind):
             if key not in known:
-                hint = did_you_mean(key, known) or f"there are {', '.join(sorted(known))}"
-                raise ConfigError(f"{place}: there is no such setting; {hint}")
-            values[key] = value
+                raise ConfigError(f"{place}: there is no such setting; {_what_there_is(key, kind)}")
+            if value == "" and key not in _MAY_BE_EMPTY:
+                raise ConfigError(f"{place}: must not be empty; leave it out for the default")
+            found[key] = value
             places[key] = place
-    return ConfigEntries(values, places)
+        _check_place_of_index(found, places)
+        values = {**_without_replaced(values, found), **found}
+    return ConfigEntries({key: value for key, value in values.items() if value is not None}, places)
 
 
 def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str, Any]) -> _Config:
@@ -147,12 +173,13 @@ def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str,
         ConfigError: A value is invalid.
     """
     passed = {key: value for key, value in options.items() if value is not None}
-    own = {key: entries.values[key] for key in kind.file_names() if key in entries.values and key not in _LIMITS}
+    values = entries.beside(passed)
+    own = {key: values[key] for key in kind.file_names() if key in values and key not in _LIMITS}
     try:
         made = kind.model_validate({**own, **passed})
     except ValidationError as error:
         raise ConfigError("; ".join(_problems(error, entries.places))) from error
-    limits = {key: value for key, value in entries.values.items() if key in _LIMITS}
+    limits = {key: _limit_of(value) for key, value in entries.values.items() if key in _LIMITS}
     if not isinstance(made, ServeConfig):
         return made
     return made.model_copy(update={"options": _serve_options(limits, entries.places, mcp=made.mcp == "http")})
@@ -181,17 +208,74 @@ def value_of(text: str) -> Any:
         return text
 
 
-def _entries_of(given: str) -> Iterator[tuple[str, Any, str]]:
+def _names_of(kind: type[CommandConfig]) -> set[str]:
+    return {*Settings.model_fields, *kind.file_names()}
+
+
+def _texts_of(kind: type[CommandConfig]) -> set[str]:
+    """Return the names of the settings that are a text, or several."""
+    own = {each.alias or name: each for name, each in kind.model_fields.items()}
+    every = {**Settings.model_fields, **own}
+    types = {name: each.annotation for name, each in every.items()}
+    return {name for name, each in types.items() if _TEXT.issuperset(get_args(each) or (each,))}
+
+
+def _what_there_is(key: str, kind: type[CommandConfig]) -> str:
+    """Return what to write instead of an unknown setting."""
+    near = did_you_mean(key.strip("-").lower().replace("-", "_").removeprefix("jazz_"), sorted(_names_of(kind)))
+    others = [each.command for each in CommandConfig.__subclasses__() if key in each.file_names()]
+    if others:
+        return f"it is one of {others[0]}"
+    return near or f"`jazz-select schema {kind.command}` lists all"
+
+
+def _without_replaced(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    replaced = frozenset[str]().union(*(_INSTEAD_OF.get(each, ()) for each in names))
+    return {key: value for key, value in values.items() if key not in replaced}
+
+
+def _check_place_of_index(found: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    if found.get("index") is not None and found.get("url") is not None:
+        raise ConfigError(f"{places['url']}: the flows are indexed at one place; keep index or url, got both")
+
+
+def _entries_of(given: str, kind: type[CommandConfig]) -> Iterator[tuple[str, Any, str]]:
     key, equals, value = given.partition("=")
-    if equals and key.isidentifier():
-        yield key, value_of(value), f"--config {key}"
+    key = key.strip()
+    is_name = key.replace("-", "_").isidentifier()
+    if equals and is_name and (key in _names_of(kind) or not Path(given).is_file()):
+        yield key, _as_seen_from(Path(), key, _value_of_pair(key, value, kind)), f"--config {key}"
         return
-    file = Path(given)
-    held = read_entries(file, "settings")
+    if not given or given.startswith("=") or "://" in given:
+        # What was given is not shown: a URL may have a password in it.
+        raise ConfigError("--config must be a FILE or KEY=VALUE, such as serve.yaml or port=8420")
+    yield from _entries_of_file(Path(given))
+
+
+def _value_of_pair(key: str, text: str, kind: type[CommandConfig]) -> Any:
+    found: object = value_of(text)
+    is_text = found is not None and not isinstance(found, str | list) and key in _texts_of(kind)
+    return text if is_text else cast("Any", found)
+
+
+def _entries_of_file(file: Path) -> Iterator[tuple[str, Any, str]]:
+    held, node = read_document(file, "settings")
     if not isinstance(held, dict):
-        raise ConfigError(f"{file} must hold settings, such as `port: 8420`, got {describe_value(held)}")
-    for name, found in cast("dict[str, Any]", held).items():
+        # Its text is not shown: it may be a key.
+        what = "nothing" if held is None else f"a {type(held).__name__}"
+        raise ConfigError(f"{file} must hold settings, such as `port: 8420`, got {what}")
+    for key, found in cast("dict[object, Any]", held).items():
+        name = _as_written(key, node)
         yield name, _as_seen_from(file.absolute().parent, name, _expanded(found)), f"{file}: {name}"
+
+
+def _as_written(key: object, node: yaml.Node | None) -> str:
+    """Return the name of a setting. `yes` is one, and a boolean to YAML."""
+    if isinstance(key, bool) and isinstance(node, yaml.MappingNode):
+        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+        names = [str(name.value) for name, _ in pairs if isinstance(name, yaml.ScalarNode)]
+        return next((each for each in names if _BOOLEANS.get(each.lower()) is key), str(key))
+    return str(key)
 
 
 def _expanded(value: Any) -> Any:
@@ -205,11 +289,20 @@ def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
         return [_as_seen_from(folder, key, each) for each in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
-    path = folder / value
+    if not value:
+        return value
+    path = folder / _without_tilde(value)
     if key in _PLACES:
         return str(path) if path.exists() or "/" in value else value
-    is_file = key in _FILES and (key, value) != ("evidence", _DATABASE)
-    return str(path) if is_file else value
+    if key in _LOGS and Path(value) == IN_DATABASE:
+        return value
+    return str(path) if key in _FILES else value
+
+
+def _without_tilde(path: str) -> Path:
+    with suppress(RuntimeError):  # there is no such user
+        return Path(path).expanduser()
+    return Path(path)
 
 
 def _serve_options(limits: Mapping[str, Any], places: Mapping[str, str], *, mcp: bool) -> ServeOptions:
@@ -217,13 +310,19 @@ def _serve_options(limits: Mapping[str, Any], places: Mapping[str, str], *, mcp:
         try:
             ServeOptions(**{key: value})
         except ConfigError as error:
-            raise ConfigError(f"{places[key]}: {error}") from error
+            problem = str(error).removeprefix(f"{key} ")
+            raise ConfigError(f"{places[key]}: {problem}") from error
     return ServeOptions(**limits, mcp=mcp)
+
+
+def _limit_of(value: Any) -> Any:
+    """Return a limit; one that came from the environment is a text."""
+    return value_of(value) if isinstance(value, str) else value
 
 
 def _problems(error: ValidationError, places: Mapping[str, str]) -> Iterator[str]:
     for each in error.errors(include_url=False, include_context=False):
         key = str(each["loc"][0])
         place = places.get(key) or f"--{key.replace('_', '-')}"
-        problem = each["msg"].replace("Input should be", "must be")
-        yield f"{place}: {problem}, got {each['input']!r:.60}"
+        problem = "must be a path" if each["type"] == "path_type" else value_problem(each["msg"], each["input"])
+        yield f"{place}: {problem.replace('Input should be', 'must be')}, got {each['input']!r:.60}"

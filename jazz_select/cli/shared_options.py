@@ -221,7 +221,7 @@ class ConfigOption(Options, ABC):
         list[str] | None,
         option(
             "A YAML file of settings, or a single one, such as top_k=5; repeatable, the last one counts. "
-            "`jazz-select schema` describes such a file.",
+            "`jazz-select schema serve` (or eval) lists all that there are.",
             "FILE|KEY=VALUE",
         ),
     ] = None
@@ -241,7 +241,7 @@ class ConfigOption(Options, ABC):
     def settings(self) -> "Settings":
         """The settings: options, then `--config`, then the environment."""
         passed = {key: value for key, value in vars(self).items() if value is not None}
-        return settings_with({**self.entries.values, **passed}, places=self.entries.places)
+        return settings_with({**self.entries.beside(passed), **passed}, places=self.entries.places)
 
 
 def encodable(text: str) -> str:
@@ -262,7 +262,7 @@ def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | Non
     from jazz_select.settings import Settings, setting_problem
 
     given = {name: options[name] for name in Settings.model_fields if options.get(name) is not None}
-    if "agent_id" in given:
+    if isinstance(given.get("agent_id"), str):
         given["agent_id"] = encodable(given["agent_id"])
     if {"index", "url"} <= given.keys():
         raise ConfigError("pass either --index or --url, so that it is clear where the flows are kept")

@@ -1,6 +1,7 @@
 """`--config`: files of settings and `KEY=VALUE`, for `serve` and `eval`."""
 
 import json
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,17 @@ SERVED: list[tuple[str, Sequence[str], dict[str, Any], str, object]] = [
     ("a name that differs in code", ["agent=shop:make"], {}, "factory", "shop:make"),
     ("a limit", ["max_body=10"], {}, "options", ServeOptions(max_body=10)),
     ("a limit that has no option of its own", ["max_streams=3"], {}, "options", ServeOptions(max_streams=3)),
+    ("a limit as text", ['max_body="10"'], {}, "options", ServeOptions(max_body=10)),
+    ("a value with an equals sign", ["agent=a=b"], {}, "factory", "a=b"),
+    ("blanks around a name", [" port =9000"], {}, "port", 9000),
+    ("null for none", ["port=9000", "port=null"], {}, "port", 8420),
+    ("null for a limit", ["max_body=null"], {}, "options", ServeOptions()),
+    ("a text that looks like a number", ["host=1"], {}, "host", "1"),
+    ("a text that looks like a boolean", ["agent=off"], {}, "factory", "off"),
+    ("a path at home", ["log=~/outcomes.db"], {}, "log", Path("~/outcomes.db").expanduser()),
+    ("a socket", ["port=9000", "uds=jazz.sock"], {}, "uds", Path("jazz.sock")),
+    ("a port over a socket", ["uds=jazz.sock"], {"port": 9000}, "uds", None),
+    ("a later host over a socket", ["uds=jazz.sock", "host=::1"], {}, "uds", None),
     ("no MCP over HTTP", ["mcp=none"], {}, "options", ServeOptions(mcp=False)),
 ]
 
@@ -70,11 +82,74 @@ def test_an_option_wins_over_a_file_for_settings(tmp_path: Path) -> None:
     assert (settings.agent_id, settings.llm) == ("shop", "openai:gpt-5-mini")
 
 
+PLACES: list[tuple[str, list[str], dict[str, Any], tuple[str | None, Path]]] = [
+    ("an index over a url", ["url=http://a:1"], {"index": Path("here")}, (None, Path("here"))),
+    ("a url over an index", ["index=here"], {"url": "http://a:1"}, ("http://a:1", Path(".jazz/index"))),
+    ("a later index", ["url=http://a:1", "index=here"], {}, (None, Path("here"))),
+    ("a later url", ["index=here", "url=http://a:1"], {}, ("http://a:1", Path(".jazz/index"))),
+    ("a url taken back", ["url=http://a:1", "url=null"], {}, ("http://env:1", Path(".jazz/index"))),
+    ("the environment", [], {}, ("http://env:1", Path(".jazz/index"))),
+]
+
+
+@pytest.mark.parametrize(("config", "options", "place"), [pytest.param(*row[1:], id=row[0]) for row in PLACES])
+def test_the_flows_are_indexed_where_it_was_said_last(
+    config: list[str], options: dict[str, Any], place: tuple[str | None, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAZZ_URL", "http://env:1")
+    settings = ServeCommand(config=config, **options).settings()
+    assert (settings.url, settings.index) == place
+
+
+WRITTEN: list[tuple[str, str, str, object]] = [
+    ("the setting that is a boolean to YAML", "yes: true\n", "yes", True),
+    ("a number in quotes", 'port: "9000"\n', "port", 9000),
+    ("nothing", "host:\nport: 9000\n", "host", "127.0.0.1"),
+    ("no file for several", "cases: null\n", "cases", ()),
+    ("a limit from the environment", "max_body: ${A_LIMIT}\n", "options", ServeOptions(max_body=10)),
+    ("a path at home", "log: ~/outcomes.db\n", "log", Path("~/outcomes.db").expanduser()),
+    ("the log in the database", "log: database\n", "log", Path("database")),
+    ("what is no variable", "host: ${}$A_LIMIT\n", "host", "${}$A_LIMIT"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "value"), [pytest.param(*row[1:], id=row[0]) for row in WRITTEN])
+def test_what_is_written_in_a_file(
+    text: str, name: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_LIMIT", "10")
+    file = tmp_path / "a=b.yaml"
+    file.write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for named in (str(file), file.name):
+        assert getattr(ServeCommand(config=[named]).merged(), name) == value
+
+
+SECRETS: list[tuple[str, str]] = [
+    ("a list for a key", "serve_key: [hunter2hunter2]\n"),
+    ("a mapping for a key", "api_key: {key: hunter2}\n"),
+    ("a list for a database", "database: ['postgresql://me:hunter2@db/jazz']\n"),
+    ("a misspelt key", "serve_kye: hunter2\n"),
+    ("a file of a key", "hunter2hunter2\n"),
+]
+
+
+@pytest.mark.parametrize("text", [pytest.param(row[1], id=row[0]) for row in SECRETS])
+def test_no_secret_of_a_file_is_shown(text: str, tmp_path: Path) -> None:
+    (tmp_path / "serve.yaml").write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as raised:
+        ServeCommand(config=[str(tmp_path / "serve.yaml")]).settings()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "hunter2" not in shown
+
+
 def test_an_eval_takes_the_rest_by_config() -> None:
     command = EvalCommand(file=Path("cases.yaml"), config=["k=[2, 7]", "at=.9", "by_flow=yes", "on_empty=none"])
     merged = command.merged()
     assert (merged.k, merged.at, merged.by_flow) == ((2, 7), 0.9, True)
     assert command.settings().on_empty == "none"
+    other = EvalCommand(file=Path("cases.yaml"), config=["tag=2024", "agent_id=42"])
+    assert (other.merged().tag, other.settings().agent_id) == (("2024",), "42")
     assert not command.is_deployed
     assert EvalCommand(file=Path("cases.yaml"), config=["url=http://127.0.0.1:6333"]).is_deployed
 
@@ -90,6 +165,19 @@ WRONG: list[tuple[str, str, str]] = [
     ("a list", "list.yaml", "list.yaml must hold settings, such as `port: 8420`, got "),
     ("a key in a file", "misspelt.yaml", "misspelt.yaml: flwos: there is no such setting; did you mean 'flows'?"),
     ("a value in a file", "high.yaml", "high.yaml: rate: "),
+    ("nothing in a file", "empty.yaml", "empty.yaml must hold settings, such as `port: 8420`, got nothing"),
+    ("a name that is a number", "number.yaml", "number.yaml: 1: there is no such setting; `jazz-select schema serve`"),
+    ("an index and a url", "both.yaml", "both.yaml: url: the flows are indexed at one place; keep index or url"),
+    ("a number for a text", "year.yaml", "year.yaml: agent_id: Input should be a valid string; put it in quotes"),
+    ("a number for a host", "host.yaml", "host.yaml: host: must be a valid string; put it in quotes, got 1"),
+    ("a number for a path", "five.yaml", "five.yaml: log: must be a path, got 5"),
+    ("no value", "host=", "--config host: must not be empty; leave it out for the default"),
+    ("no value for a path", "hollow.yaml", "hollow.yaml: log: must not be empty"),
+    ("no name", "=x", "--config must be a FILE or KEY=VALUE, such as serve.yaml or port=8420"),
+    ("an address", "postgresql://me@db/jazz?a=b", "--config must be a FILE or KEY=VALUE"),
+    ("the name of a variable", "JAZZ_URL=x", "--config JAZZ_URL: there is no such setting; did you mean 'url'?"),
+    ("the name of an option", "key-file=x", "--config key-file: there is no such setting; did you mean 'key_file'?"),
+    ("a setting of another command", "tag=x", "--config tag: there is no such setting; it is one of eval"),
     ("a variable that is not set", "unset.yaml", "the environment has no variable NOT_SET_ANYWHERE"),
 ]
 
@@ -101,6 +189,13 @@ def test_what_cannot_be_set_is_said(config: str, problem: str, tmp_path: Path, m
     Path("misspelt.yaml").write_text("flwos: here\n", "utf-8")
     Path("high.yaml").write_text("rate: -1\n", "utf-8")
     Path("unset.yaml").write_text("llm: ${NOT_SET_ANYWHERE}\n", "utf-8")
+    Path("empty.yaml").write_text("# port: 9\n", "utf-8")
+    Path("number.yaml").write_text("1: 2\n", "utf-8")
+    Path("both.yaml").write_text("index: here\nurl: http://a:1\n", "utf-8")
+    Path("year.yaml").write_text("agent_id: 2024\n", "utf-8")
+    Path("host.yaml").write_text("host: 1\n", "utf-8")
+    Path("five.yaml").write_text("log: 5\n", "utf-8")
+    Path("hollow.yaml").write_text('log: ""\n', "utf-8")
     command = ServeCommand(config=[config])
     with pytest.raises(ConfigError) as raised:  # noqa: PT012 - either of them
         command.settings()
