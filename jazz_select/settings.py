@@ -70,6 +70,7 @@ class Settings(BaseSettings):
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """The number of candidates; `auto`: as few, up to 10, as hold the right one in 98 of 100 requests."""
     rrf_k: int = Field(default=10, ge=1)
+    """Lower: the top ranks of each arm weigh more."""
     timeout_s: float = Field(default=20.0, gt=0)
     """The model's time limit, in seconds."""
     policy: Literal["default", "recommended", "cautious"] = "recommended"

@@ -3,9 +3,12 @@
 An option wins over them, they win over the environment, and of several the last one counts.
 """
 
+import ast
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast, get_args
@@ -188,13 +191,46 @@ def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str,
 def config_schema(kind: type[CommandConfig]) -> dict[str, Any]:
     """Return the JSON Schema of a file for `--config`, for editors."""
     schema = kind.model_json_schema(by_alias=True)
-    settings = Settings.model_json_schema()
-    schema["properties"] = {**settings["properties"], **schema["properties"]}
+    own = {name: _one_or_several(each) for name, each in schema["properties"].items()}
+    settings = _with_words(Settings.model_json_schema()["properties"], _docstrings_of_fields(Settings))
+    schema["properties"] = {**settings, **own}
     if kind is ServeConfig:
-        limits = TypeAdapter(ServeOptions).json_schema()["properties"]
+        limits = _with_words(TypeAdapter(ServeOptions).json_schema()["properties"], _attributes_of(ServeOptions))
         schema["properties"] = {**limits, **schema["properties"]}
         del schema["properties"]["options"], schema["$defs"]
     return schema
+
+
+def _one_or_several(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field; where several values may be given, one may stand for itself."""
+    if field.get("type") != "array":
+        return field
+    about = {key: value for key, value in field.items() if key not in {"type", "items"}}
+    return {"anyOf": [field["items"], {"type": "array", "items": field["items"]}], **about}
+
+
+def _with_words(fields: Mapping[str, dict[str, Any]], words: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    return {name: {"description": words.get(name, ""), **each} for name, each in fields.items()}
+
+
+def _docstrings_of_fields(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring below each field of a class. Pydantic could, but would at each import."""
+    (made,) = ast.parse(inspect.getsource(model)).body
+    found: dict[str, str] = {}
+    for field, below in pairwise(cast("ast.ClassDef", made).body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = " ".join(text.split())
+            case _:
+                pass
+    return found
+
+
+def _attributes_of(options: type[ServeOptions]) -> Mapping[str, str]:
+    """Return what the docstring of a class says of its attributes."""
+    from jazz_select.routing.tools.tool import documented
+
+    return documented((inspect.getdoc(options) or "").replace("Attributes:", "Args:"))[1]
 
 
 def value_of(text: str) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from jazz_select.cli import app
@@ -209,3 +211,19 @@ def test_the_schema_has_every_setting(of: str) -> None:
     assert set(Settings.model_fields) <= set(schema["properties"])
     assert ("max_streams" in schema["properties"]) == (of == "serve")
     assert schema["additionalProperties"] is False
+    assert [name for name, each in schema["properties"].items() if not each.get("description")] == []
+
+
+FITS: list[tuple[str, str, str]] = [
+    ("one for several", "serve", "key_file: serve.key\ncases: a.yaml\n"),
+    ("several", "serve", "key_file: [a.key, b.key]\n"),
+    ("a limit", "serve", "rate: 20\n"),
+    ("one number for several", "eval", "k: 3\n"),
+    ("several numbers", "eval", "k: [3, 5]\n"),
+]
+
+
+@pytest.mark.parametrize(("of", "text"), [pytest.param(*row[1:], id=row[0]) for row in FITS])
+def test_an_editor_accepts_what_the_command_does(of: str, text: str) -> None:
+    schema = json.loads(CliRunner().invoke(app, ["schema", of]).stdout)
+    assert Draft202012Validator(schema).is_valid(yaml.safe_load(text))  # pyright: ignore[reportUnknownMemberType]
