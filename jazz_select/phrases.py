@@ -205,8 +205,13 @@ _CLOCK: Final = re.compile(
 )
 _DAY: Final = re.compile(r"(?<!\w)\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\w)|(?<!\w)\d{1,2}/\d{1,2}(?!\w)")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)[t ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:\d\d)?")
-"""A day and a time in ISO 8601. What is after the time, such as an offset of "+02:00", is no time of the day."""
+_OFFSET: Final = re.compile(
+    r"(?P<clock>t\d\d:\d\d|:\d\d:\d\d(?:\.\d+)?) ?(?:utc|gmt)?-\d\d:\d\d"
+    r"|(?P<any>:\d\d(?:\.\d+)?) ?(?:utc|gmt)?\+\d\d:\d\d"
+)
+"""A time in ISO 8601 with its offset, which is no time of the day. "10:00-12:00" are two."""
+_BETWEEN: Final = re.compile(r"(?<=\d-\d\d)t(?=\d\d:\d\d)")
+"""What stands between a day and a time in ISO 8601."""
 _DIGITS: Final = re.compile(r"\d+")
 _AMOUNT: Final = re.compile(
     r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
@@ -299,7 +304,7 @@ class Shown:
             figures=figures,
             numbers=frozenset(numbers),
             days=days,
-            times=frozenset(map(_time, _CLOCK.finditer(_MOMENT.sub(r"\1 \2", text)))),
+            times=frozenset(map(_time, _CLOCK.finditer(_without_offsets(text)))),
             money=frozenset(_currencies()[each] for each in _moneys(text)),
             has_names=any(map(_is_name, asked.arguments.values())),
         )
@@ -510,6 +515,12 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _without_offsets(text: str) -> str:
+    """Return a text with its days and times in ISO 8601 apart, and without their offsets."""
+    bare = _OFFSET.sub(lambda found: f"{found['clock'] or found['any']} ", text)
+    return _BETWEEN.sub(" ", bare)
 
 
 def _time(found: re.Match[str]) -> str:
