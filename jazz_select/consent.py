@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from jazz_select.lexicon import homonyms, ordinal_words, spelled_number
+from jazz_select.lexicon import homonyms, month_words, ordinal_words, spelled_number
 from jazz_select.phrases import (
     LONGEST_READ,
     NOTHING_ASKED,
@@ -89,6 +89,9 @@ _DASHES: Final = ("-", "–", "—")
 _CLAUSES: Final = re.compile(r"[.,;:!?…。！？؟()\n–—]+|\s-\s")
 _NUMBERED: Final = re.compile(r"\bno\b[.:]?\s*(?=#?\d)")
 """An abbreviated "number", which denies nothing: "order no 60112"."""
+
+_DAY_BEFORE: Final = re.compile(r"(?<=\d)\.(?=\s+([^\W\d_]+))")
+"""The point of a day before its month: "15. Mai"."""
 
 
 class Consent(NamedTuple):
@@ -299,6 +302,11 @@ def _denies(text: str) -> bool:
     return has_any(text, phrases()["denies"]) or any(each.endswith("n't") for each in WORD.findall(text))
 
 
+def _without_points_of_days(text: str) -> str:
+    """Return a text without the points that end no sentence: those of a day before its month."""
+    return _DAY_BEFORE.sub(lambda found: "" if found[1].casefold() in month_words() else ".", text)
+
+
 def has_denial(text: str) -> bool:
     """Whether a text denies anything, such as "it could not be done", by the words of the table."""
     return _denies(folded(text))
@@ -397,7 +405,7 @@ class _ReadMessage:
         self._begins = beginnings_in(self.language)
         self.shown = Shown.by(asked)
         self._kinds: dict[tuple[str, bool], str] = {}
-        self.text = self._without_greetings(with_whole_words(plain(_own_words(message))))
+        self.text = self._without_greetings(with_whole_words(_without_points_of_days(plain(_own_words(message)))))
         parts = (each.strip() for each in SENTENCES.findall(self.text))
         self.sentences = [each for part in parts if part.strip(_ENDS) for each in self._sentences(part)]
 
@@ -424,6 +432,8 @@ class _ReadMessage:
     def _longest_at(self, words: Sequence[str], place: int) -> tuple[_Label, int]:
         """Return the longest phrase of the table that begins here, or the word; and its number of words."""
         first = words[place].casefold()
+        if self._is_month(words, place):
+            return _Label("figure", first, words[place]), 1
         most = min(self._begins.get(first, 1), len(words) - place)
         for length in range(most, 1, -1):
             written = " ".join(words[place : place + length])
@@ -435,6 +445,13 @@ class _ReadMessage:
         if kind is None:
             kind = self._kinds[key] = self._kind(first, is_first=place == 0)
         return _Label(kind, first, words[place]), 1
+
+    def _is_month(self, words: Sequence[str], place: int) -> bool:
+        """Whether a word beside a number is the month of a day that the question shows: "mai" is a denial as well."""
+        month = month_words().get(words[place].casefold())
+        if month is None or month not in {each.month for each in self.shown.days}:
+            return False
+        return any(each[:1].isdigit() for each in words[max(place - 1, 0) : place + 2])
 
     def _kind(self, word: str, *, is_first: bool) -> str:
         """Return the kind of a word."""
@@ -715,7 +732,7 @@ def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> st
 
 def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
     """Return why the words that a model quotes are no yes, or ""."""
-    parts = [TOKEN.findall(part) for part in _PARTS.split(with_whole_words(plain(quote)))]
+    parts = [TOKEN.findall(part) for part in _PARTS.split(with_whole_words(_without_points_of_days(plain(quote))))]
     wanted = [word.casefold() for part in parts for word in part]
     words = [(word.casefold(), each) for each in read.sentences for clause in each.clauses for word in clause.words]
     why = "the words that are quoted for it are not in the message"
