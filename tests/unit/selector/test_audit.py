@@ -90,7 +90,8 @@ async def test_another_process_goes_on_with_the_count_of_a_flow(log: OutcomeLog)
     in_a_row = next((place for place, each in enumerate(reversed(asked)) if each), len(asked))
     await second.select("money back at once")
     assert second.audit is not None
-    assert second.audit.silent.get("refund_order", 0) == in_a_row
+    audited = [*log.read()][-1].asked  # by chance, one in a hundred
+    assert second.audit.silent.get("refund_order", 0) == (0 if audited else in_a_row)
     for _ in range(50 - in_a_row):
         await second.select("money back")
     assert any(each.asked for each in [*log.read()][-51:]), "the fiftieth in a row is asked"
@@ -173,7 +174,8 @@ async def test_drift_closes_the_threshold_and_evidence_opens_it(log: OutcomeLog)
     for _ in range(110):
         await other.select("money back")
     assert [each.kind for each in log.moves("a")] == ["raised", "lowered"]
-    assert (await other.select("money back")).decision.reason is Reason.CONFIDENT
+    alone = [await other.select("money back") for _ in range(5)]
+    assert Reason.CONFIDENT in {each.decision.reason for each in alone}, "one in a hundred is audited"
 
 
 class Varying(Taught):
