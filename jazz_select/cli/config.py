@@ -170,14 +170,15 @@ def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str,
     Args:
         kind: What the command takes.
         entries: What `--config` says.
-        options: Its options by the names of files; None where one was not given.
+        options: All that the command was given, by the names of its options; None where one was not.
 
     Raises:
         ConfigError: A value is invalid.
     """
-    passed = {key: value for key, value in options.items() if value is not None}
+    names = {name: each.alias or name for name, each in kind.model_fields.items()}
+    passed = {key: options[name] for name, key in names.items() if options.get(name) is not None}
     values = entries.beside(passed)
-    own = {key: values[key] for key in kind.file_names() if key in values and key not in _LIMITS}
+    own = {key: values[key] for key in names.values() if key in values}
     try:
         made = kind.model_validate({**own, **passed})
     except ValidationError as error:
@@ -323,9 +324,7 @@ def _expanded(value: Any) -> Any:
 def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_as_seen_from(folder, key, each) for each in cast("list[Any]", value)]
-    if not isinstance(value, str):
-        return value
-    if not value:
+    if not isinstance(value, str) or not value:
         return value
     path = folder / _without_tilde(value)
     if key in _PLACES:

@@ -256,10 +256,7 @@ class EvalCommand(JsonOption, IndexOption, LearnedOption, FlowOptions, ConfigOpt
         """What is to be done, from the options and from `--config`."""
         from jazz_select.cli.config import EvalConfig, config_of
 
-        own = ("log", "tag", "fail_under", "output")
-        return config_of(
-            EvalConfig, self.entries, {"agent": self.factory, **{name: getattr(self, name) for name in own}}
-        )
+        return config_of(EvalConfig, self.entries, vars(self))
 
 
 @_command("schema", "schemas:print_schema")
@@ -463,10 +460,7 @@ class ServeCommand(IndexPlaceOptions, DatabaseOption, ConfigOption):
         """What is to be served, from the options and from `--config`."""
         from jazz_select.cli.config import ServeConfig, config_of
 
-        own = ("tools", "agents", "log", "host", "port", "key_file", "mcp")
-        return config_of(
-            ServeConfig, self.entries, {"agent": self.factory, **{name: getattr(self, name) for name in own}}
-        )
+        return config_of(ServeConfig, self.entries, vars(self))
 
 
 @_command("guard", "guarding:guard_servers")
