@@ -37,23 +37,8 @@ _LONGEST_NUMBER: Final = 8
 """The most words of a number."""
 _NAMED_BY_LISTS: Final = (
     *("beside", "beside_day", "beside_time", "article", "and", "denies", "minus", "point", "half", "quarter"),
-    *(
-        "and_half",
-        "and_quarter",
-        "less_quarter",
-        "this",
-        "next",
-        "last",
-        "after_next",
-        "week_later",
-        "in",
-        "ago",
-        "later",
-        "clock",
-        "past",
-        "to",
-    ),
-    *("half_past", "half_to", "day_of_month", "after_next", "week_later"),
+    *("and_half", "and_quarter", "less_quarter", "this", "next", "last", "after_next", "week_later"),
+    *("in", "ago", "later", "clock", "past", "to", "half_past", "half_to", "day_of_month"),
 )
 _NAMED_BY_TABLES: Final = {
     "days": "day",
