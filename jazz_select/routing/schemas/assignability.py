@@ -158,7 +158,9 @@ class _Comparison:
             return max(self._compare_types(own, other, depth) for other in theirs)
         kept = self._possible(own, cast("list[Any]", values))
         held = verdicts(kept, wanted, self._in)
-        return _combine_scores(PERHAPS if each is None else float(each) for each in held) if held else NEVER
+        if not held:
+            return NEVER
+        return _combine_scores(PERHAPS if each is None else float(each) for each in held)
 
     def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
         if own.schema.keys() <= {"enum", "type"}:
