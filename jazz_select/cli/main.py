@@ -191,7 +191,7 @@ class CheckCommand(JsonOption, AgentOption, FlowOptions):
     sarif: Annotated[Path | None, option("Write SARIF 2.1.0 as well, for GitHub and editors.", "FILE")] = None
 
     def settings(self) -> Any:
-        """The settings, with the flows that were named in either way."""
+        """Return the settings; the flows may be named by the argument or by `--flows`, but not by both."""
         if self.source is not None and self.flows is not None:
             raise ConfigError("name the flows once: as the argument, or with --flows")
         return settings_with({**vars(self), "flows": self.flows if self.source is None else self.source})
@@ -253,7 +253,7 @@ class EvalCommand(JsonOption, IndexOption, LearnedOption, FlowOptions, ConfigOpt
         return self.index is not None or not self.entries.values.keys().isdisjoint({"index", "url"})
 
     def merged(self) -> "EvalConfig":
-        """What is to be done, from the options and from `--config`."""
+        """Return what to evaluate, from the options and from `--config`."""
         from jazz_select.cli.config import EvalConfig, config_of
 
         return config_of(EvalConfig, self.entries, vars(self))
@@ -457,7 +457,7 @@ class ServeCommand(IndexPlaceOptions, DatabaseOption, ConfigOption):
         return ServeConfig
 
     def merged(self) -> "ServeConfig":
-        """What is to be served, from the options and from `--config`."""
+        """Return what to serve, from the options and from `--config`."""
         from jazz_select.cli.config import ServeConfig, config_of
 
         return config_of(ServeConfig, self.entries, vars(self))

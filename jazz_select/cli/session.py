@@ -33,7 +33,7 @@ LEARNED = Path("learned.yaml")
 
 
 def catalogue(settings: "Settings", *, learned: Path | None = None) -> "FlowRegistry":
-    """The flows that the settings name; where nobody named any, those of the folder that is their default."""
+    """Load the flows that the settings name, by default those of the default folder."""
     look_for_flows(settings)
     registry = load_registry(settings.flows)
     if learned is None:
@@ -52,20 +52,24 @@ def look_for_flows(settings: "Settings", *, by: str = "with --flows or JAZZ_FLOW
 
 
 def require_folder(name: str, *, advice: str) -> None:
-    """A default stands for a folder here: a package of that name, from wherever, would be another person's."""
+    """Require that a default names a folder here: a package of that name could be somebody else's."""
     if not Path(name).is_dir():
         raise ConfigError(f"there is no folder {name} here; {advice}")
 
 
 def look_here() -> None:
-    """Packages are also looked for in the working directory, as `python -m` would."""
+    """Append the working directory to the import path, as `python -m` does."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
 
 
 def tools_beside(flows: str, named: str | None) -> "ToolsLike | str | None":
-    """The named tools, else those beside the flows; None where there are none, or where the flows cannot be read."""
+    """Return the named tools, else load those beside the flows.
+
+    Returns:
+        None where there are no tools, or where the flows cannot be read.
+    """
     from jazz_select.routing.tools.tool_loading import load_tools
 
     if named is not None:
@@ -77,18 +81,18 @@ def tools_beside(flows: str, named: str | None) -> "ToolsLike | str | None":
 
 
 def index_place(settings: "Settings") -> str:
-    """Where the index is, in words."""
+    """Return the address or the folder of the index."""
     return encodable(settings.url or str(settings.index))
 
 
 def is_there(settings: "Settings") -> bool:
-    """False where there is no folder yet."""
+    """Tell whether the index can be opened: a server is assumed to be there, a folder must exist."""
     return bool(settings.url) or settings.index.expanduser().exists()
 
 
 @asynccontextmanager
 async def open_index(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
-    """The memory that the settings name, made where there is none."""
+    """Open the index that the settings name; create it if it does not exist."""
     with waiting("opening the index"):
         memory = await open_memory(settings)
     async with memory:
@@ -97,7 +101,7 @@ async def open_index(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]
 
 @asynccontextmanager
 async def opened_for_reading(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
-    """The memory that the settings name; a folder that is not there is not made."""
+    """Open the index that the settings name; raise `ConfigError` if its folder does not exist."""
     if not is_there(settings):
         raise nothing_synced(settings)
     async with open_index(settings) as memory:
@@ -105,7 +109,7 @@ async def opened_for_reading(settings: "Settings") -> AsyncGenerator["Procedural
 
 
 async def flows_in(memory: "ProceduralMemory", settings: "Settings") -> list[dict[str, Any]]:
-    """The flows of the agent in the index."""
+    """List the flows of the agent in the index."""
     flows = await memory.list_flows(settings.agent_id)
     if not flows:
         await memory.recall("flow", settings.agent_id, 1)  # it knows the other layouts, and says so
@@ -119,7 +123,7 @@ async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> Non
 
 
 async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> tuple[str, ...]:
-    """What to say where the flows are no longer those of the index; empty where they are."""
+    """Note how many flows differ from those of the index; return no note if none does."""
     flows = registry if settings.learned is None else with_learned(registry, settings.learned)[0]
     planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
@@ -169,7 +173,7 @@ def _opened_database(settings: "Settings") -> "Database":
 
 
 def _log_in_database(settings: "Settings") -> "OutcomeLog":
-    """The agent's log in the database, whose connections are closed with it."""
+    """Open the agent's log in the database; the connections are closed with the log."""
     database = _opened_database(settings)
     from jazz_select.service.shared_state import SharedState
 
@@ -186,13 +190,13 @@ def writable_log(source: "LogSource") -> "AbstractContextManager[OutcomeLog]":
 
 
 def logged_entries(source: "LogSource", settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
-    """The entries of the agent in a log of outcomes; where there are none, whose there are is said."""
+    """Read the agent's entries in a log of outcomes; if it has none, hint which agents have some."""
     log = existing_log(source, settings, corrected=corrected)
     return list(log.read(agent_id=settings.agent_id, corrected=corrected or None))
 
 
 def existing_log(source: "LogSource", settings: "Settings", *, corrected: bool = False) -> "OutcomeLog":
-    """The log of outcomes; where it has no entries of the agent, whose there are is said."""
+    """Open a log of outcomes; if it has no entries of the agent, hint which agents have some."""
     from jazz_select.outcomes import OutcomeLog
 
     if source == IN_DATABASE:
@@ -211,7 +215,7 @@ def existing_log(source: "LogSource", settings: "Settings", *, corrected: bool =
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:
-    """The error for an agent without flows."""
+    """Build the error for an agent without flows."""
     other = " (--agent-id names another one)" if is_there(settings) else ""
     where = f"agent {settings.agent_id!r}{other} has no flows in the index {index_place(settings)}"
     msg = f"{where}: run {sync_command(settings)} first"
@@ -219,7 +223,7 @@ def nothing_synced(settings: "Settings") -> ConfigError:
 
 
 def unlearned(settings: "Settings") -> tuple[str, ...]:
-    """A note where there is a file of learned examples that the settings leave out."""
+    """Note that a file of learned examples exists which the settings leave out."""
     if settings.learned is not None or not LEARNED.is_file():
         return ()
     from jazz_select.evaluation.overlay import load_overlay
@@ -236,7 +240,7 @@ def unlearned(settings: "Settings") -> tuple[str, ...]:
 
 
 def sync_command(settings: "Settings") -> str:
-    """The command that syncs what these settings are about, wherever they came from; defaults are left out."""
+    """Write the command that syncs with these settings; options with their default are left out."""
     where = "url" if settings.url else "index"
     options = {
         "flows": "flows",

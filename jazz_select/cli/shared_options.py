@@ -25,12 +25,12 @@ def option(
     least: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """An option with a value; called by the name of its field, unless other names are given."""
+    """Declare an option with a value; its name is that of its field unless `names` are given."""
     return typer.Option(*names, metavar=metavar, help=about, rich_help_panel=panel, min=least, max=most)
 
 
 def flag(name: str, about: str, *names: str, panel: str | None = None) -> Any:
-    """An option without a value."""
+    """Declare an option without a value."""
     return typer.Option(name, *names, help=about, rich_help_panel=panel)
 
 
@@ -86,7 +86,7 @@ class Options:
     """What a command was given; each group of options that commands share is one of these."""
 
     def settings(self) -> "Settings":
-        """The environment's settings with the options in their place."""
+        """Return the environment's settings, overridden by the options."""
         return settings_with(vars(self))
 
 
@@ -239,18 +239,18 @@ class ConfigOption(Options, ABC):
         return read_config(self.config or (), self.config_kind)
 
     def settings(self) -> "Settings":
-        """The settings: options, then `--config`, then the environment."""
+        """Return the settings: options first, then `--config`, then the environment."""
         passed = {key: value for key, value in vars(self).items() if value is not None}
         return settings_with({**self.entries.beside(passed), **passed}, places=self.entries.places)
 
 
 def encodable(text: str) -> str:
-    """`text` with what UTF-8 cannot hold (bytes of the command line that no encoding explains) replaced."""
+    """Replace what UTF-8 cannot encode, such as bytes of the command line in no known encoding."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | None = None) -> "Settings":
-    """The environment's settings with the options that were given (those not None) in their place.
+    """Return the environment's settings, overridden by the options that are not None.
 
     Args:
         options: All that a command takes, by name; what is no setting is passed over.
@@ -285,7 +285,7 @@ def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | Non
 
 
 def context_of(pairs: list[str]) -> dict[str, Any]:
-    """The context of `KEY=VALUE` pairs: booleans as people write them, then JSON (3, ["a"]), else text."""
+    """Parse `KEY=VALUE` pairs into a context: booleans as people write them, then JSON (3, ["a"]), else text."""
     from jazz_select.cli.config import value_of
     from jazz_select.errors import ConfigError
 

@@ -38,17 +38,17 @@ codecs.register_error(_PLAIN_SIGNS, _plain_signs)
 
 
 def stdout() -> Console:
-    """The console for results."""
+    """Create the console for results."""
     return Console(highlight=False)
 
 
 def stderr() -> Console:
-    """The console for errors, hints and progress."""
+    """Create the console for errors, hints and progress."""
     return Console(stderr=True, highlight=False)
 
 
 def printable(text: str, *, limit: int = 300) -> str:
-    """`text` on one line, with what a terminal would obey made visible, cut at `limit` characters."""
+    """Put `text` on one line of at most `limit` characters; replace control characters by a visible sign."""
     line = _UNPRINTABLE.sub("\ufffd", " ".join(text[: 4 * limit].split()))
     if len(line) <= limit and len(text) <= 4 * limit:
         return line
@@ -56,30 +56,30 @@ def printable(text: str, *, limit: int = 300) -> str:
 
 
 def styled(text: str, style: str = "", *, limit: int = 300) -> Text:
-    """`printable` text in one style; square brackets in it are just brackets."""
+    """Style `printable` text; square brackets in it are not markup."""
     return Text(printable(text, limit=limit), style=style)
 
 
 def milliseconds(seconds: float) -> str:
-    """A time with the digits that matter."""
+    """Format a time given in seconds as milliseconds, with three digits below 100 ms."""
     value = seconds * 1e3
     return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"  # noqa: PLR2004
 
 
 def mark(*, good: bool) -> Text:
-    """A tick or a cross."""
+    """Return a tick, or a cross."""
     return Text("✓", style="bold green") if good else Text("✗", style="bold red")
 
 
 def line(*parts: str | Text, style: str = "", limit: int = 1_000, sep: str = " ") -> Text:
-    """One line, however long: the terminal wraps it, and a log keeps it whole."""
+    """Join the parts into one unbroken line: the terminal wraps it, and a log keeps it whole."""
     texts = [part if isinstance(part, Text) else styled(part, style, limit=limit) for part in parts]
     whole = Text(no_wrap=True, overflow="ignore")
     return whole.append_text(Text(sep).join(texts))
 
 
 def fill_template(template: str, row: Any, *, limit: int = 300) -> Text:
-    """A template with what a row says in the place of its fields, as in `[green]{flow}[/] of {now.requests:,}`.
+    """Replace the fields of a template by the values of a row, as in `[green]{flow}[/] of {now.requests:,}`.
 
     Args:
         template: Fields are keys, or attributes; what they hold is text, never markup. `{first|nothing}` says what
@@ -122,7 +122,7 @@ Column: TypeAlias = str | Callable[[Any], RenderableType]
 def table(
     rows: Sequence[Any], columns: Mapping[str, Column], *, most: int | None = None, count: int | None = None
 ) -> Group:
-    """Rows, each in a line; below them how many there are beside those that are shown.
+    """Lay out rows as a table; below it stands how many more rows there are.
 
     Args:
         rows: As `filled` reads them.
@@ -144,7 +144,7 @@ def table(
 
 
 def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: int = 1_000) -> Table:
-    """What each is called, and what it is; what is empty is left out, and a list has a line for each."""
+    """List names with their values, one line for each item of a list; empty values are left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -158,14 +158,14 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
 
 
 def show(report: Iterable[RenderableType], console: Console | None = None) -> None:
-    """The parts of a report, one below the other, on stdout unless another console is named."""
+    """Print the parts of a report below each other, by default on stdout."""
     (console or stdout()).print(Group(*report), crop=False)
 
 
 def tell(
     told: object, shown: Iterable[RenderableType], notes: Iterable[str] = (), *, json: bool, prefix: str = ""
 ) -> None:
-    """The outcome of a command: as JSON, which has its notes in it, or as a report with hints below."""
+    """Print the outcome of a command: as JSON, which contains the notes, or as a report followed by the notes."""
     if json:
         emit(told)
         return
@@ -175,7 +175,7 @@ def tell(
 
 
 def fail(error: BaseException, *, traceback: bool = False) -> None:
-    """One red line, or all there is to know."""
+    """Print an error as one red line on stderr; with `traceback`, print its traceback first."""
     console = stderr()
     if traceback:
         console.print_exception()
@@ -184,12 +184,12 @@ def fail(error: BaseException, *, traceback: bool = False) -> None:
 
 
 def hint(text: str) -> None:
-    """A remark that is no result."""
+    """Print a remark on stderr."""
     stderr().print(styled(text, "yellow"), soft_wrap=True)
 
 
 def ask_yes_no(what: str, question: str) -> bool:
-    """Whether the person at the terminal says yes to a question; no where there is no terminal."""
+    """Ask the person at the terminal; return False if there is no terminal or the answer is not yes."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
@@ -199,7 +199,7 @@ def ask_yes_no(what: str, question: str) -> bool:
 
 
 def emit(value: Any) -> None:
-    """What `--json` prints: one document, as `to_dict` of a result gives it, keys always all of them.
+    """Print one JSON document for `--json`, as `to_dict` of a result returns it, always with all keys.
 
     Keys may be added; none is renamed or removed without a major version. Times are seconds, and `null` stands for what
     is not known. What UTF-8 cannot hold is replaced.
@@ -213,7 +213,7 @@ def emit(value: Any) -> None:
 
 @contextmanager
 def progress(title: str) -> Generator[Callable[[int, int], None]]:
-    """A bar on stderr while the block runs, gone afterwards; none where stderr is no terminal. Yields its update."""
+    """Show a progress bar on stderr while the block runs, if stderr is a terminal; yield its update function."""
     console = stderr()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -222,13 +222,13 @@ def progress(title: str) -> Generator[Callable[[int, int], None]]:
 
 
 def waiting(title: str) -> AbstractContextManager[object]:
-    """A spinner on stderr while the block runs, gone afterwards; none where stderr is no terminal."""
+    """Show a spinner on stderr while the block runs, if stderr is a terminal."""
     return stderr().status(title)
 
 
 @contextmanager
 def log_to(name: str, handler: logging.Handler, *, level: int | None = None, alone: bool = False) -> Generator[None]:
-    """A logger's lines go to a handler while the block runs, from a level on; with `alone` to no other."""
+    """Send a logger's lines from `level` on to a handler while the block runs; with `alone`, to no other handler."""
     logger = logging.getLogger(name)
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -244,7 +244,7 @@ def log_to(name: str, handler: logging.Handler, *, level: int | None = None, alo
 
 @contextmanager
 def reporting(*, debug: bool = False) -> Generator[None]:
-    """The edge of a program: what goes wrong within becomes one line on stderr and exit code 2.
+    """Report an error of the block as one line on stderr, and exit with code 2.
 
     The library's warnings repeat what results say in full, so they are shown only with `debug`.
     """

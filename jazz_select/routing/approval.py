@@ -56,7 +56,7 @@ Claims: TypeAlias = Annotated[ClaimStore, Methods("a store of claims, such as Sq
 
 
 def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
-    """Whether calls of tools that destroy something, or of the others, need somebody's yes where no hook decides."""
+    """Tell whether a call needs a person's yes where no hook decides."""
     return policy == "always" or (policy == "destructive" and destructive)
 
 

@@ -120,7 +120,7 @@ class RecentClaims:
         self._lock = Lock()  # an object may be used on several loops
 
     async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
-        """None for the first who asks."""
+        """Claim a call; return None to the first caller, and the earlier claim to every other."""
         with self._lock:
             known = self._known.get(call_id)
             if known is None:
@@ -129,7 +129,7 @@ class RecentClaims:
         return known
 
     async def settle(self, call_id: str, outcome: str) -> None:
-        """The first outcome stays."""
+        """Record the outcome of a call, unless it has one already."""
         with self._lock:
             known = self._known.get(call_id)
             if known is not None and known.outcome is None:

@@ -129,23 +129,23 @@ class RunContext:
         return tuple(f"{name_shown(name)} {problem}" for name, problem in there if problem)[:_MOST_NOTES]
 
     def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
-        """What the last step gave, by name."""
+        """Return the names of the fields that the last step gave."""
         tool = tools.get(self.last_tool)
         return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
 
     def shown_values(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
-        """What one who chooses sees, as a copy: the named fields, or the last step's; never the whole context."""
+        """Copy the values for the one who chooses: the named fields, or the last step's; never the whole context."""
         if point and point.context_fields:
             return copied({name: self.context[name] for name in point.context_fields if name in self.context})
         return copied(self._last)
 
     def make_result(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
-        """The result as it stands."""
+        """Build the result of the run so far."""
         return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
 
 
 def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -> str:
-    """Why a call that destroys something is not made without inputs that were `lost`; empty where it may be."""
+    """Say why a destructive call must not run without inputs that were `lost`; empty if it may run."""
     if not tool.destructive:
         return ""
     gone = {folded_name(name) for name in lost}
@@ -571,9 +571,9 @@ class FlowExecutor:
     async def _tried_once(
         tool: Tool, call: _Call, call_id: str, tried: list[CallOutcome]
     ) -> asyncio.CancelledError | None:
-        """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
+        """Make one more call, and raise its failure if it may be repeated, since a policy acts on exceptions.
 
-        A cancellation is a value here, since a policy might take it for a failure, and call again.
+        A cancellation is returned, since a policy might take it for a failure and call again.
         """
         earlier = tried[-1] if tried else None
         try:

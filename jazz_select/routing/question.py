@@ -56,7 +56,7 @@ def question_together(calls: Sequence[tuple[Before, str]], *, about: str = "") -
 
 
 def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:
-    """A call in words: its title, what it would do as the tool says, and its arguments where there is room for them."""
+    """Describe a call: its title, what it would do in the tool's words, and its arguments if there is room."""
     said = f": {visible(' '.join(words.split()))}" if words else ""
     if words and _too_long(arguments):
         return f"{visible(title)}{said}"
@@ -65,7 +65,7 @@ def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:
 
 
 def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
-    """Why a call cannot be shown to a person as a whole, and so cannot be asked about; empty where it can."""
+    """Say why a call cannot be shown to a person in full, and so cannot be asked about; empty if it can."""
     if len(words) > LONGEST_WORDS:
         return f"what its `confirm` says has {len(words)} characters, and at most {LONGEST_WORDS} can be shown"
     if _is_too_deep(arguments):
@@ -80,7 +80,7 @@ def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
 
 
 def visible(text: str) -> str:
-    """A text in one line, with what a reader cannot see written out as JSON writes it."""
+    """Put a text on one line, and escape invisible characters as JSON does."""
     text = in_one_line(text)
     if text.isascii():
         return text
@@ -99,7 +99,7 @@ def _is_seen(char: str, before: str, after: str) -> bool:
 
 
 def is_visible(char: str) -> bool:
-    """Whether a reader sees something of a character, or its place."""
+    """Tell whether a reader sees a character, or its place."""
     return category(char) not in _UNSEEN and char not in _BLANK and ord(char) not in _SELECTORS
 
 

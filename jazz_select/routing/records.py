@@ -268,7 +268,7 @@ def promotions(runs: Iterable[RunResult], *, min_runs: int = 20, min_share: floa
 
 
 def note_step(span: Span, record: StepRecord) -> None:
-    """Among what, what was chosen, how freely, and what came of it."""
+    """Note on a span the candidates, the choice, how free it was, and the outcome of a step."""
     span.note(
         {
             "step": record.step,
@@ -293,7 +293,7 @@ def note_step(span: Span, record: StepRecord) -> None:
 
 
 def note_plan(span: Span, result: PlanResult) -> None:
-    """The tools in planned order, and what became of them."""
+    """Note on a span the tools in planned order, and their outcomes."""
     span.note(
         {
             "steps": {step.id: step.tool for step in result.steps},

@@ -229,7 +229,7 @@ async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any
 
 
 def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
-    """Whether a call without a result may be repeated.
+    """Tell whether a call without a result may be repeated.
 
     A call that raised may. One that had, or may have had, its effect may only if the tool is `idempotent`, or not
     destructive and vouched for by the caller. One that was refused would be refused again.

@@ -48,12 +48,12 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def hash_key(key: str) -> str:
-    """What is kept of a key: its SHA-256, in hexadecimal."""
+    """Return the SHA-256 of a key in hexadecimal; the key itself is not stored."""
     return sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
 def unnamed_key(digest: str) -> str:
-    """What a key without a file is called, by its SHA-256."""
+    """Name a key that has no file, after its SHA-256."""
     return f"key-{digest[:8]}"
 
 
@@ -108,15 +108,15 @@ class ServedAgents(dict[str, RunningCatalogue]):
         return max(1, len(self._keys))
 
     def keys_of(self, agent_id: str) -> int:
-        """How many keys open an agent; one without any counts as having one."""
+        """Count the keys that open an agent; an agent without keys counts as having one."""
         return max(1, sum(each == agent_id for each in self._keys.values()))
 
     def caller(self, digest: str) -> Caller:
-        """Who asks with the key of this SHA-256; where no key is needed, the program itself."""
+        """Return the caller whose key has this SHA-256; where no key is needed, the program itself."""
         return LOCAL if self.is_open else self._callers[digest]
 
     def of_key(self, key: str | None) -> RunningCatalogue | None:
-        """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
+        """Return the agent that a key opens, or None; the time it takes does not depend on the key."""
         if self.is_open:
             return next(iter(self.values()))
         digest = hash_key(key or "")
@@ -166,7 +166,7 @@ class AgentSource:
         return tuple(each for each in found if each is not None)
 
     def read(self) -> Sources:
-        """Flows and tools, as they are written now."""
+        """Read the flows and tools from their files."""
         if not self.has_flows:
             tools = Toolbox() if self.tools is None else load_tools(self.tools)
             return Sources(registry=FlowRegistry(min_examples=0), tools=tools)
@@ -242,12 +242,12 @@ class _File(BaseModel):
 
 
 def load_agents(file: Path, base: Settings) -> list[AgentSource]:
-    """The agents of a file; what an entry does not say is as in `base`."""
+    """Load the agents of a file; an entry takes the settings that it omits from `base`."""
     return [_source(agent_id, each, base, file) for agent_id, each in _read(file).agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:
-    """What is kept of a key."""
+    """Check the form of a key, and return its SHA-256."""
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
         raise ConfigError(msg)
@@ -255,7 +255,7 @@ def key_digest(key: str, where: str) -> str:
 
 
 def key_of_file(file: Path) -> str:
-    """The SHA-256 of the key in a file; blanks and line ends around it do not count."""
+    """Read the key in a file, without surrounding white space, and return its SHA-256."""
     try:
         text = read_text(file, _LARGEST)
     except DataFileError as error:
@@ -264,7 +264,7 @@ def key_of_file(file: Path) -> str:
 
 
 def keys_of_files(files: Sequence[Path]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The SHA-256 of the key in each file, and what each is called: as its file, or with digits where two are alike."""
+    """Return the SHA-256 of each file's key, and a name for each: that of its file, made unique by digits."""
     digests = tuple(map(key_of_file, files))
     names = {digest: file.stem for digest, file in zip(digests, files, strict=True)}
     alike = {name for name, count in Counter(names.values()).items() if count > 1}

@@ -57,12 +57,12 @@ _PROBLEMS: Final = {
 
 
 async def document(_: Request) -> Response:
-    """The document."""
+    """Return the OpenAPI document."""
     return json_answer(openapi())
 
 
 async def page(_: Request) -> Response:
-    """The page."""
+    """Return the page that shows the API."""
     return Response(_html(), headers=_SECURE, media_type="text/html")
 
 
@@ -75,7 +75,7 @@ class _Schemas(GenerateJsonSchema):
 
 @lru_cache(1)
 def openapi() -> dict[str, Any]:
-    """The document, made once."""
+    """Build the OpenAPI document, once."""
     models = [each for operation in OPERATIONS for each in (operation.body, operation.gives) if each is not None]
     _, made = models_json_schema(
         [(each, "validation") for each in dict.fromkeys((*models, ProblemAnswer))],
@@ -228,7 +228,7 @@ _AFTER_S: Final = 0.3
 
 
 def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], AppPart]) -> AppPart:
-    """A part that is loaded soon after the service has started, or as soon as somebody asks for it, who then waits.
+    """Load a part soon after the service has started, or at once when a request for it comes, which then waits.
 
     What cannot be loaded is said in the log, and to whoever asks.
 

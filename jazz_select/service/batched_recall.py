@@ -67,7 +67,7 @@ class BatchedRecall:
         focus: str = "",
         coverage: float = COVERAGE,
     ) -> RecallResult:
-        """As `ProceduralMemory.recall`, with its arguments and its errors."""
+        """Recall as `ProceduralMemory.recall` does, with its arguments and its errors."""
         loop = asyncio.get_running_loop()
         options = {"top_k": top_k, "rrf_k": rrf_k, "exclude": frozenset(exclude), "coverage": coverage}
         share = current_share()
@@ -89,7 +89,7 @@ class BatchedRecall:
             self._go_on(scope)
 
     async def recall_many(self, queries: Any, agent_id: str, *given: Any, **options: Any) -> list[RecallResult]:
-        """As `ProceduralMemory.recall_many`: they are together already."""
+        """Recall as `ProceduralMemory.recall_many` does: its queries are one batch already."""
         return await self._memory.recall_many(queries, agent_id, *given, **options)
 
     def _go_on(self, scope: _Scope) -> None:

@@ -50,7 +50,7 @@ async def open_service(
     allow_delete: bool = False,
     options: ServeOptions | None = None,
 ) -> AsyncGenerator[ServedAgents]:
-    """What is to be served, loaded and synced.
+    """Load and sync what is to be served.
 
     Args:
         base: Where the index is, and with which embedder.
@@ -213,7 +213,7 @@ async def _share(made: RunningCatalogue, shared: "SharedState", options: ServeOp
 
 @asynccontextmanager
 async def _following(served: ServedAgents) -> AsyncGenerator[None]:
-    """While the block runs, follow the other replicas, if there are any; at its end, say that this one is no more."""
+    """Follow the other replicas while the block runs, if there are any; leave them at its end."""
     if served.shared is None:
         yield
         return
@@ -282,7 +282,7 @@ def _key_names(agents: Sequence[AgentSource]) -> Mapping[str, str]:
 
 
 def state_folder(settings: Settings) -> Path:
-    """The one folder of all that a service keeps beside its index: `JAZZ_SERVE_STATE`, made where there is none."""
+    """Return the folder of all that a service keeps beside its index (`JAZZ_SERVE_STATE`); create it if needed."""
     folder = settings.serve_state or settings.index.expanduser().parent / "serve"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

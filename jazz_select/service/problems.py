@@ -49,7 +49,7 @@ Rest = Literal["skip", "close", "none"]
 def refused(
     status: int, detail: str, *, code: str = "", headers: dict[str, str] | None = None, rest: Rest = "skip"
 ) -> HTTPException:
-    """A request that is not answered, for a reason that its sender can do something about; to be raised."""
+    """Build the exception that refuses a request, for a reason that its sender can do something about."""
     made = HTTPException(status, detail, headers)
     vars(made).update(code=code, rest=rest)
     return made
@@ -58,7 +58,7 @@ def refused(
 def problem(
     status: int, detail: str, *, code: str = "", request_id: str = "", headers: dict[str, str] | None = None
 ) -> Response:
-    """The answer: `title` says what kind of thing went wrong, `detail` what to do, `code` is for programs.
+    """Answer with a problem: `title` is the kind of error, `detail` what to do, `code` is for programs.
 
     A code is the name of one of our errors, or in snake_case what HTTP calls it, or something nearer to the point.
     """
@@ -81,7 +81,7 @@ def problem(
 
 
 def problem_response(error: BaseException, scope: Scope) -> Response:
-    """The answer to a request that ended with an error. Nothing of what is wrong here is told to who asks."""
+    """Answer a request that ended with an error; the service's own problems are not disclosed."""
     request_id: str = scope.get("state", {}).get("request_id", "")
     if isinstance(error, HTTPException):
         code = getattr(error, "code", "")
@@ -110,7 +110,7 @@ def problem_response(error: BaseException, scope: Scope) -> Response:
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:
-    """`problem_response`, as Starlette calls it."""
+    """Answer with `problem_response`, as Starlette calls it."""
     return problem_response(error, request.scope)
 
 

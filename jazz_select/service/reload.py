@@ -49,7 +49,7 @@ class CatalogueReloader:
         self._written: Mapping[str, bytes] | None = None
 
     def __call__(self) -> Sources:
-        """What it reads; see there for what it raises.
+        """Read the flows and tools as `read` does, with its errors.
 
         Raises:
             FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
@@ -67,7 +67,7 @@ class CatalogueReloader:
 
     @contextmanager
     def _as_written(self, seen: SeenFiles) -> Generator[None]:
-        """Inside, what is imported from there is what is written there now.
+        """Make imports within the block read the files as they are now.
 
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
         connections. Where one did, all of them are run again. Where the block raises, what was imported before is
@@ -177,7 +177,7 @@ _AGAIN_MOST_S: Final = 60.0
 
 @asynccontextmanager
 async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | None = None) -> AsyncGenerator[None]:
-    """While the block runs, changed files of these catalogues are read, checked and synced, and then answer.
+    """Reload changed files of these catalogues while the block runs: read, check, sync, then answer from them.
 
     Catalogues that are not read by a `CatalogueReloader` are left alone.
 

@@ -215,7 +215,7 @@ class RunningCatalogue:
             self.note_index(str(error))
 
     def _recall_limit(self) -> float | None:
-        """How long a server may take for an answer, which is less once it is known that it gives none."""
+        """Return the seconds a server may take for an answer; fewer once it is known not to answer."""
         if not self.memory.is_shared:
             return None
         return _RECALL_AWAY_S if self.index_problem else _RECALL_S
@@ -318,7 +318,7 @@ class RunningCatalogue:
         return SyncReport(skipped=tuple(each.name for each in found.registry.values())) if report is None else report
 
     async def _agent(self, selector: FlowSelector, found: Sources) -> Agent:
-        """The agent that the team's factory makes; without a factory, one of the tools and the settings.
+        """Make the agent with the team's factory, or without one, from the tools and the settings.
 
         Raises:
             ConfigError: There is no such factory, or it gives no agent in time.
@@ -346,7 +346,7 @@ class RunningCatalogue:
         return made if self.claims is None else made.with_claims(self.claims)
 
     def selector(self, registry: FlowRegistry | None = None, **options: object) -> FlowSelector:
-        """A selector over flows, those that answer now by default, as the settings say, with some options otherwise."""
+        """Create a selector over flows, by default those that answer now; `options` override the settings."""
         settings = self.settings
         given: Mapping[str, object] = {
             **selector_options(settings),

@@ -50,7 +50,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     @classmethod
     def within(cls, options: ServeOptions) -> type[asyncio.Protocol]:
-        """This protocol, within the limits of one service."""
+        """Bind this protocol to the limits of one service."""
         return type(cls.__name__, (cls,), {"options": options, "kept": Connections(options)})
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -101,7 +101,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._read = 0
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for any more."""
+        """Forget the connection: there is nobody to answer."""
         self._forget()
         if self.own is not None:
             self.kept.drop(self.own)
@@ -110,7 +110,7 @@ class PatientProtocol(HttpToolsProtocol):
             self.cycle.body = bytearray()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nobody has asked for a while: what is still not read by then never is."""
+        """Close an idle connection; what its client has not read by then is dropped."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -170,7 +170,7 @@ _OWN_AND_GROUP: Final = 0o660
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; port 0 takes a free one."""
+    """Open a socket that listens at an address; port 0 takes a free one."""
     with ExitStack() as failed:
         try:
             family, kind, number, _, address = socket.getaddrinfo(
@@ -189,7 +189,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def bound_file(path: Path) -> socket.socket:
-    """A socket that listens at a file, which its owner and group may use; what a dead process left there goes."""
+    """Open a socket that listens at a file, for its owner and group; replace the file of a dead process."""
     if not hasattr(socket, "AF_UNIX"):
         raise ConfigError("uds: this system has no such sockets; use --host and --port")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -171,7 +171,7 @@ class Publication:
 async def publishing(
     settings: Settings, registry: Mapping[str, BaseFlow], *, dry_run: bool
 ) -> AsyncGenerator[Publication]:
-    """Within the block no replica writes the index of the agent; after it, all are told of the next version.
+    """Keep other replicas from writing the agent's index while the block runs; then announce the next version.
 
     Raises:
         ConfigError: What was learned is somewhere else, or as of `open_shared_state`.

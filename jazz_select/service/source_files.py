@@ -77,7 +77,7 @@ def _walk(place: str | None) -> Iterator[str]:
 
 
 def _is_passing(path: str) -> bool:
-    """Whether a path belongs to an editor, a cache or version control, which is not read."""
+    """Tell whether a path belongs to an editor, a cache or version control; such files are not read."""
     name = os.path.basename(path)  # noqa: PTH119
     # A volume of Kubernetes changes all of its files at once by a link of this name.
     return name != "..data" and (name.startswith((".", "#")) or name.endswith("~") or name == "__pycache__")

@@ -64,7 +64,7 @@ class DecisionCallback(Protocol):
     def decide(
         self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str
     ) -> "Awaitable[Chosen] | Chosen":
-        """One of the candidates, or none of them."""
+        """Choose one of the candidates, or none of them."""
         ...
 
 
@@ -78,7 +78,7 @@ _LONGEST_SCHEMA: Final = 4_000
 
 
 def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequence[ToolCandidate]) -> str:
-    """The previous tool, what it gave by name (no values), and the numbered candidates with a way out."""
+    """Write the previous tool, the names of its fields (no values), and the numbered candidates with a way out."""
     given = _list_texts(name_shown(name[:_LONGEST]) for name in fields_given)
     begun = (
         f"Tool {previous!r} returned a result with the fields {{{given}}}."
@@ -96,7 +96,7 @@ def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequ
 
 
 def schema_shown(schema: Schema) -> dict[str, Any]:
-    """A schema as it is; a long one as its first fields with their types in words, and how many are left out."""
+    """Return a short schema as it is, and of a long one the first fields with their types in words."""
     try:
         if len(json_bytes(schema)) <= _LONGEST_SCHEMA:
             return dict(schema)
@@ -149,14 +149,14 @@ class ChainAnalyzer:
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
     ) -> list[ToolCandidate]:
-        """The tools that can run on what is there, best first, those of equal score in order of registration."""
+        """List the tools that can run on `available`, best first, those of equal score in order of registration."""
         found = self.fitting(available, without=without, min_compatibility=min_compatibility)
         return [self.candidate(name, score) for name, score in list(found.items())[:max_candidates]]
 
     def fitting(
         self, available: Iterable[Slot], *, without: str = "", min_compatibility: float = MIN_COMPATIBILITY
     ) -> dict[str, float]:
-        """All of them, however many, by name with their scores."""
+        """Return the score of every tool that fits, by name, best first."""
         scores = self._index.scores(available)
         least = _least(min_compatibility)
         order = sorted(
@@ -195,25 +195,25 @@ class ChainAnalyzer:
         return GuidedDecisionPoint(after_step=after_tool, candidate_tools=[each.name for each in found])
 
     def edges(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, str, float]]:
-        """Producer, consumer and score of every pair that fits."""
+        """Yield producer, consumer and score of every pair that fits."""
         table = self._index.graph()
         for producer, consumer in zip(*(table >= _least(min_compatibility)).nonzero(), strict=True):
             yield self._names[producer], self._names[consumer], float(table[producer, consumer])
 
     def unreachable(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> list[str]:
-        """Tools that want something which no other tool gives."""
+        """List the tools that have inputs which no other tool gives."""
         reached = {consumer for _, consumer, _ in self.edges(min_compatibility=min_compatibility)}
         return [name for name, tool in self.toolbox.items() if name not in reached and fields(tool.input_schema)]
 
     def collisions(self) -> list[tuple[str, ...]]:
-        """Names that differ in case and separators alone."""
+        """Group the names that differ only in case and separators."""
         groups: dict[str, list[str]] = defaultdict(list)
         for name in self._names:
             groups[folded_name(name)].append(name)
         return [tuple(group) for group in groups.values() if len(group) > 1]
 
     def mermaid(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> str:
-        """The graph as a mermaid flowchart; sure edges are solid, others dotted and marked with their score."""
+        """Draw the graph as a mermaid flowchart; sure edges are solid, others dotted and marked with their score."""
         ids = {name: f"t{number}" for number, name in enumerate(self._names)}
         lines = ["flowchart LR"]
         lines += [f'    {ids[name]}["{_label(name)}"]' for name in self._names]
@@ -223,7 +223,7 @@ class ChainAnalyzer:
         return "\n".join(lines) + "\n"
 
     def candidate(self, name: str, score: float = 0.0) -> ToolCandidate:
-        """A tool as one who chooses is shown it."""
+        """Describe a tool for the one who chooses."""
         tool = self.toolbox[name]
         summary = self._summaries.get(name)
         if summary is None:

@@ -148,7 +148,7 @@ class ModelDecision:
 def decision_messages(
     context: Mapping[str, Any], prompt: str, *, structured: bool = False, situation: str = ""
 ) -> tuple[Message, ...]:
-    """What a model is asked: what it is for, what the last step returned, and the prompt byte for byte. Pure."""
+    """Build the messages to a model: the rules, the result of the last step, and the prompt unchanged. Pure."""
     given = [("situation", situation)] if situation else []
     parts: list[str] = []
     for tag, text in (*given, ("returned", _as_json(context))):
@@ -172,7 +172,7 @@ def _none_label(candidates: Sequence[ToolCandidate]) -> str:
 
 
 def choice_schema(names: Sequence[str]) -> dict[str, Any]:
-    """A JSON schema that admits these names, `none`, and nothing else."""
+    """Build a JSON schema that admits these names and `none`."""
     choice = {"type": "string", "enum": list(dict.fromkeys((*names, _NONE)))}
     return {
         "type": "object",

@@ -96,7 +96,7 @@ class NameSimilarity:
         self._matches = lru_cache(maxsize=4_096)(self._find_matches)
 
     def asked_words(self, name: str) -> tuple[str, ...]:
-        """The words of a name that somebody asked for, once each, without wrapping and connecting words.
+        """Return the words of a requested name, once each, without wrapping and connecting words.
 
         Unless a tool here has them in its name, or too little would be left.
         """
@@ -110,7 +110,7 @@ class NameSimilarity:
         return tuple(word for word in found if word in self._holding or word not in CONNECTING)
 
     def fits(self, asked: Sequence[str], at_least: float) -> list[NameFit]:
-        """The best fit per tool, best first, then in the order of the tools."""
+        """Find the best fit of each tool, best first, then in the order of the tools."""
         if not 0 < len(asked) <= MOST_WORDS:
             return []
         matched: dict[int, dict[str, str]] = defaultdict(dict)
@@ -154,7 +154,7 @@ def _count(said: Sequence[str], wrapping: Collection[str], own: Collection[str])
 
 
 def known_words(tool: Tool) -> frozenset[str]:
-    """Every word by which a tool knows itself: names, provider, capabilities, inputs."""
+    """Collect the words that identify a tool: of its names, provider, capabilities and inputs."""
     texts = (tool.name, tool.provider, tool.operation, *tool.capabilities)
     return frozenset(word for text in texts for word in stems(text[:LONGEST])) | input_words(tool.input_schema)
 
@@ -189,7 +189,7 @@ _SHORTEST_PART = 3
 
 
 def objection(fit: NameFit, tool: Tool) -> str:
-    """Why `tool` may not be run for what was asked; empty where it may."""
+    """Say why `tool` must not run for the requested name; empty if it may."""
     checks = (_destroys, _undone, _strange, _idle, _turned_round, _overdone)
     return next((told for check in checks if (told := check(fit, tool))), "")
 
@@ -216,20 +216,20 @@ def _strange(fit: NameFit, tool: Tool) -> str:
 
 
 def _idle(fit: NameFit, tool: Tool) -> str:
-    """Whether the name asks for an action and the tool only reads: `refund` for check_refund_eligibility."""
+    """Object to a tool that only reads where the name asks for an action: `refund` for check_refund_eligibility."""
     acts = set(fit.asked) <= ACTING - LOOKING
     return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
 
 
 def _turned_round(fit: NameFit, tool: Tool) -> str:
-    """Whether the word order is reversed and carries meaning: `word_to_pdf` for `pdf_to_word`."""
+    """Object to a reversed order of words where it carries meaning: `word_to_pdf` for `pdf_to_word`."""
     order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
     has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
     return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
 
 
 def _overdone(fit: NameFit, tool: Tool) -> str:
-    """What the tool does beyond the words that were asked for.
+    """Object to what a tool does beyond the requested words.
 
     A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
     """
@@ -273,7 +273,7 @@ class Resolution:
     connected_tools: tuple[str, ...] = field(default=(), repr=False)
 
     def error(self) -> dict[str, Any]:
-        """The structured error to hand back to the model; empty where a tool was found."""
+        """Return the structured error to hand back to the model; empty if a tool was found."""
         if self.tool is not None:
             return {}
         return {
@@ -299,7 +299,7 @@ class NameIndex:
             self._exact = {**once, **self._exact}
 
     def resolve(self, name: object) -> Resolution:
-        """The tool that `name` stands for. Whatever `name` is, nothing is raised and the work is bounded."""
+        """Resolve `name` to a tool; accepts any value, never raises, and does a bounded amount of work."""
         if not isinstance(name, str):
             return self._nothing(type(name).__name__, "the name is no text")
         tool = self._exact.get(nfc(name) if len(name) <= LONGEST else name)
@@ -403,7 +403,7 @@ class NameIndex:
 
 
 def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
-    """The tool among `tools` that `name` stands for; for many look-ups hand in a `NameIndex`."""
+    """Resolve `name` to one of `tools`; for many look-ups, pass a `NameIndex`."""
     return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
 
 

@@ -39,7 +39,7 @@ class NotYet:
 
 
 def malformed(pointer: str) -> str:
-    """What is wrong with the spelling of a pointer; empty where nothing is."""
+    """Say what is wrong with the spelling of a pointer; empty if nothing is."""
     if _WELL_FORMED.fullmatch(pointer):
         return ""
     return (
@@ -138,7 +138,7 @@ class Plan:
 
     @classmethod
     def of(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
-        """The plan of these calls: ids are given where they are missing, references are checked."""
+        """Build the plan of these steps: missing ids are added, references are checked."""
         named, twice = _with_ids(tuple(steps))
         problems = [f"a plan must have at most {MOST_STEPS} steps, got {len(named)}"] if len(named) > MOST_STEPS else []
         ids = {step.id for step in named}
@@ -154,12 +154,12 @@ class Plan:
         return cls(steps=named, problems=tuple(problems), needs=needs, by_model=by_model)
 
     def error(self) -> dict[str, Any]:
-        """What is wrong with it, to hand back to the model; empty where nothing is."""
+        """Return the error to hand back to the model; empty if the plan can be run."""
         return {"error": "The plan cannot be run.", "problems": list(self.problems)} if self.problems else {}
 
 
 def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[str]]:
-    """The references in these arguments, however deep, in order; and what is wrong with those that are none."""
+    """Find the references in these arguments, at any depth and in order, and the problems of malformed ones."""
     found: list[Reference] = []
     problems: list[str] = []
     stack: list[tuple[Any, int]] = [(arguments, 0)]

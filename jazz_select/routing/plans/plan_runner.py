@@ -47,7 +47,7 @@ FillMissing = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Mapping[str, 
 
 
 def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A `fill` for `run_plan`: take each missing input from the latest earlier field that fits by name and schema.
+    """Take each missing input from the latest earlier field that fits by name and schema; a `fill` for `run_plan`.
 
     Names may differ in case and separators, if only one does. An input that no step gives stays missing, and the step
     says so.
@@ -275,7 +275,7 @@ class _Running:
 
 
 def as_plan(given: object) -> Plan:
-    """A plan of whatever a caller has as one."""
+    """Convert a plan, its steps or its calls to a `Plan`."""
     if isinstance(given, Plan):
         return given
     if isinstance(given, Mapping | list | tuple):
@@ -294,7 +294,7 @@ def as_plan(given: object) -> Plan:
 
 
 def execution_order(plan: Plan) -> tuple[PlanStep, ...]:
-    """The order of running: as planned, but what a step needs goes before it."""
+    """Order the steps as planned, except that what a step needs goes before it."""
     left = list(plan.steps)
     done: set[str] = set()
     order: list[PlanStep] = []

@@ -50,7 +50,7 @@ _LONGEST_FENCE = 40
 
 
 def step_of(call: object) -> PlanStep:
-    """The step that one call stands for. One that cannot be run says so in `problem`, so that the others still run."""
+    """Convert a call to a step; if it cannot be run, `problem` says why, and the others still run."""
     if isinstance(call, str):
         return PlanStep(tool=call)
     if not isinstance(call, Mapping):
@@ -136,13 +136,13 @@ def read_tool_reply(reply: object) -> ToolReply:
 
 
 def _means_a_call(text: str) -> bool:
-    """Whether a text contains a part of a call. Most texts contain none of the words, which is checked first."""
+    """Tell whether a text contains a part of a call; most contain no such word, which is checked first."""
     folded = text.casefold()
     return any(word in folded for word in _CALL_WORDS) and _MEANT_A_CALL.search(text) is not None
 
 
 def _is_data(text: str, value: object) -> bool:
-    """Whether a JSON value may be an answer: it has content, and nothing of a malformed call.
+    """Tell whether a JSON value may be an answer: it has content, and nothing of a malformed call.
 
     An object under another key is part of the answer unless it is a call: `{"answer": {"tool": "a hammer"}}`.
     """
@@ -273,6 +273,6 @@ def _prose(text: str) -> str:
 
 
 def _seems_finished(text: str) -> bool:
-    """False for JSON that was cut off: a repair would run half of what was meant."""
+    """Tell whether JSON is complete: the repair of a truncated reply would run half of what was meant."""
     missing = sum(text.count(char) for char in "[{") - sum(text.count(char) for char in "]}")
     return ends_as_json(text) and missing <= 1

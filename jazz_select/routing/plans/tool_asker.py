@@ -79,7 +79,7 @@ class ToolRecord:
         return tuple(call.tool for call in self.reply.calls)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the record as plain JSON values."""
         return {
             "user_input": self.user_input,
             "tools_shown": list(self.tools_shown),
@@ -138,7 +138,7 @@ class ToolAsker:
         self._recall = None if memory is None else ToolRecall(memory, agent_id, top_k=top_k)
 
     async def ask(self, user_input: str, *, context: Mapping[str, Any] | None = None) -> ToolRecord:
-        """One question, one answer. The inputs that the context holds are not shown; give it to `run_plan` as well.
+        """Ask the model once; inputs that the context holds are not shown, so give it to `run_plan` as well.
 
         What a model raises passes as it is, once retries are used up or make no sense; what it says is read as far as
         it is clear, and nothing is run here.
@@ -201,7 +201,7 @@ class ToolAsker:
 
 
 def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]:
-    """The request and these tools, as JSON lines so that no description can pass for an instruction of ours. Pure."""
+    """Build the messages; tools are JSON lines, so that no description can pass for an instruction of ours. Pure."""
     asked = json_line(as_text(user_input))
     listed = "\n".join(map(_line, tools))
     content = f"USER INPUT:\n{asked}\n\nAVAILABLE TOOLS:\n{listed}\n\nQUESTION:\n{_QUESTION}"

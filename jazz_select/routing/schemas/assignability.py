@@ -136,7 +136,7 @@ class _Comparison:
         return self._spread[key][1]
 
     def _same(self, out: object, wanted: object) -> bool:
-        """Whether both schemas are equal, and mean the same at their positions."""
+        """Tell whether both schemas are equal, and mean the same where they stand."""
         if self._compared > _LARGEST_COMPARED:
             return False
         ours, theirs = written(out), written(wanted)
@@ -305,7 +305,7 @@ def _combine_scores(scores: Iterable[float]) -> float:
 
 
 def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -> bool:
-    """Whether there may be a value that is valid by a schema; False only where there surely is none."""
+    """Tell whether a value may be valid by a schema; False only if certainly none is."""
     return _Search(Cursor(mapping(schema) if root is None else root)).finds(schema, 0, kind)
 
 

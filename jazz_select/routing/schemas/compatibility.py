@@ -58,7 +58,7 @@ class Slot:
 
 
 def outputs(tool: Tool) -> tuple[Slot, ...]:
-    """What a tool gives, as far as it says: nothing where it may give fields that it does not name."""
+    """List the declared outputs of a tool; none if it may give fields that it does not name."""
     schema = tool.output_schema
     if schema is None:
         return ()
@@ -111,7 +111,7 @@ def _fit(there: Slot, wanted: Slot) -> float:
 
 
 def field_score(available: Sequence[Slot], wanted: Slot, fit: Callable[[Slot, Slot], float] = _fit) -> float:
-    """How well what is there gives one wanted field, from 0 to 1; `fit` compares the schemas."""
+    """Score from 0 to 1 how well the available fields give one wanted field; `fit` compares the schemas."""
     exact = [each for each in available if each.name == wanted.name]
     alike = exact or [each for each in available if each.folded == wanted.folded]
     if not exact and len(alike) != 1:
@@ -160,7 +160,7 @@ class CompatibilityIndex:
         self._most_rows = max(_MOST_CELLS // max(len(owners), 1), 1)
 
     def scores(self, available: Iterable[Slot], effort: Effort | None = None) -> Scores:
-        """`compatibility_score` with each tool, in the order in which they were given; shape (tools,).
+        """Compute `compatibility_score` with each tool, in the order in which they were given; shape (tools,).
 
         What is compared anew is limited by `effort`, by default to what takes some hundredths of a second: beyond that,
         whether something fits shows at run time.
@@ -206,7 +206,7 @@ class CompatibilityIndex:
         return found
 
     def graph(self) -> Scores:
-        """Every tool's outputs against every tool, shape (producers, consumers); a tool does not follow itself."""
+        """Score every tool's outputs against every tool; shape (producers, consumers), a tool with itself scores 0."""
         rows = [self.scores(outputs(tool), Effort(_MOST_AT_LEISURE)) for tool in self.tools]
         table = np.stack(rows) if rows else np.zeros((0, 0))
         np.fill_diagonal(table, 0.0)
@@ -214,7 +214,7 @@ class CompatibilityIndex:
 
 
 def _may_come_again(schema: object) -> bool:
-    """False for the schema of a single long text, which is hardly ever seen again."""
+    """Tell whether a schema is likely to be seen again; that of a single long text is not."""
     said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
     return not isinstance(said, str) or len(said) <= _LONGEST_SAID
 

@@ -90,7 +90,7 @@ class Cursor:
         self.left = left
 
     def is_elsewhere(self, schema: Schema) -> bool:
-        """Whether it is a document in the document, with references of its own: those are not followed."""
+        """Tell whether a schema is an embedded document with its own references, which are not followed."""
         own = schema.get("$id", schema.get("id"))
         if schema is self.root or not isinstance(own, str) or own.startswith("#"):
             return False
@@ -98,7 +98,7 @@ class Cursor:
 
 
 def alternatives(schema: object, root: Schema, reading: Cursor | None = None) -> list[Alternative]:
-    """The kinds of value that a schema admits; none for `false`. What is no schema admits who knows what."""
+    """List the kinds of value that a schema admits; none for `false`, one unknown kind if it cannot be read."""
     reading = reading or Cursor(root)
     found: list[Alternative] = []
     try:
@@ -310,7 +310,7 @@ def _adjusted(own: Schema, other: Schema) -> Schema | None:
 
 
 def _are_disjoint(one: Alternative, other: Alternative) -> bool:
-    """Whether no value satisfies both for certain: by type, listed values, or a required property."""
+    """Tell whether certainly no value satisfies both: by type, listed values, or a required property."""
     types = {one.sure_type, other.sure_type}
     if "" not in types and len(types) == 2 and types != {"number", "integer"}:  # noqa: PLR2004 - both, and not the same
         return True
@@ -343,7 +343,7 @@ def _listed_values(schema: Schema) -> list[Any] | None:
 
 
 def impossible(each: Alternative) -> bool:
-    """Whether surely no value is one of this alternative, as far as that shows without looking into its parts."""
+    """Tell whether certainly no value is of this alternative; its parts are not examined."""
     own = each.schema
     if own.get("enum") == [] or own.get("not") in (True, {}):
         return True
@@ -366,7 +366,7 @@ def impossible(each: Alternative) -> bool:
 
 
 def type_of(value: object) -> str:
-    """The JSON type of a value."""
+    """Return the JSON type of a value."""
     return "null" if value is None else _JSON_TYPES.get(type(value), "object")
 
 
@@ -380,7 +380,7 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 
 
 def is_a(value: object, kind: str) -> bool:
-    """Whether a value is of a type; whole numbers are numbers too, and 1.0 is a whole number."""
+    """Tell whether a value is of a type; integers are numbers too, and 1.0 is an integer."""
     own = type_of(value)
     return (
         own == kind
@@ -390,17 +390,17 @@ def is_a(value: object, kind: str) -> bool:
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """A mapping as it is, and an empty one of what is none."""
+    """Return a mapping as it is, and an empty one for any other value."""
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def declares(schema: Schema) -> bool:
-    """Whether an object's properties are told: one that names none may have any."""
+    """Tell whether a schema names properties of an object; without names, any is allowed."""
     return any(part is not False for part in mapping(schema.get("properties")).values())
 
 
 def names(value: object) -> set[str]:
-    """The texts in a list; none in what is no list."""
+    """Return the strings in a list; none if the value is no list."""
     return {each for each in cast("list[Any]", value) if isinstance(each, str)} if isinstance(value, list) else set()
 
 
@@ -425,7 +425,7 @@ class Shape:
 
 
 def shape(schema: object) -> Shape | None:
-    """The objects that a schema admits; None where it admits none."""
+    """Return the shape of the objects that a schema admits; None if it admits none."""
     if not isinstance(schema, Mapping):
         return Shape({}, complete=False)
     known = cast("Any", schema)
@@ -482,7 +482,7 @@ def _any_of(parts: list[object]) -> object:
 
 
 def fields(schema: object) -> dict[str, tuple[object, bool]]:
-    """An object's properties with whether each is required; what is no object is one field, `result`."""
+    """Return the properties of an object and whether each is required; other values are one field, `result`."""
     found = shape(schema)
     if found is None:
         known = cast("Schema", schema)
@@ -525,7 +525,7 @@ def _says_nothing(key: str, part: object) -> bool:
 
 
 def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> str:
-    """A type in a few words, for people and models: `string`, `integer or null`, `array of string`, `"a" or "b"`."""
+    """Describe a type in a few words: `string`, `integer or null`, `array of string`, `"a" or "b"`."""
     found = alternatives(schema, root, reading)[:4]
     return " or ".join(dict.fromkeys(map(_in_words, found))) or "nothing"
 
@@ -584,7 +584,7 @@ def _bounds(own: dict[str, Any]) -> None:
 
 
 def _tuples(own: dict[str, Any]) -> None:
-    """Until draft 2019-09: a list of item schemas, and one for the rest."""
+    """Convert lists of item schemas, as drafts before 2020-12 have them."""
     behind = own.pop("additionalItems", None)
     if isinstance(own.get("items"), list):
         first = own.pop("items")
@@ -595,7 +595,7 @@ def _tuples(own: dict[str, Any]) -> None:
 
 
 def _dependencies(own: dict[str, Any]) -> None:
-    """Until draft 7: dependent names and dependent schemas under one keyword."""
+    """Convert `dependencies`, which until draft 7 held both dependent names and dependent schemas."""
     given = own.pop("dependencies", None)
     if not isinstance(given, Mapping):
         return
@@ -644,7 +644,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 def both(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
-    """One keyword that two parts have: what holds for both, and whether that says all of it."""
+    """Merge one keyword that two schemas have; return what holds for both, and whether that is complete."""
     kinds: set[Any] = {type(one), type(other)}
     if kinds == {dict} and keyword in _MERGED:
         ours, theirs = cast("Schema", one), cast("Schema", other)
@@ -665,7 +665,7 @@ def _in_both(one: Sequence[object], other: Sequence[object]) -> list[object]:
 
 
 def all_of(one: object, other: object) -> object:
-    """A schema of what both admit."""
+    """Build a schema of what both admit."""
     if one is False or other is False:
         return False
     if one is True or one == {}:
@@ -693,7 +693,7 @@ _SAID_ONCE: Final = ANNOTATIONS | {"type", "prefixItems"}
 
 
 def items_of_both(one: Schema, other: Schema) -> dict[str, Any]:
-    """What two schemas say together of the items of an array."""
+    """Combine what two schemas say of the items of an array."""
     longest = max(len(prefix(one)), len(prefix(other)))
     found: dict[str, Any] = {"items": all_of(one.get("items", True), other.get("items", True))}
     if longest:
@@ -702,23 +702,23 @@ def items_of_both(one: Schema, other: Schema) -> dict[str, Any]:
 
 
 def prefix(schema: Schema) -> list[Any]:
-    """The schemas of the first items of an array, one each."""
+    """Return the schemas of the first items of an array, one each."""
     return cast("list[Any]", schema["prefixItems"]) if isinstance(schema.get("prefixItems"), list) else []
 
 
 def item_at(schema: Schema, place: int) -> object:
-    """The schema of one item of an array."""
+    """Return the schema of one item of an array."""
     first = prefix(schema)
     return first[place] if place < len(first) else schema.get("items", True)
 
 
 def equal(one: object, other: object) -> bool:
-    """Whether two values are the same in JSON: 1 and 1.0 are, 1 and true are not."""
+    """Compare two values as JSON: 1 and 1.0 are equal, 1 and true are not."""
     return one is other or known_by(one) == known_by(other)
 
 
 def known_by(value: object) -> object:
-    """Hashable, and the same for values that are the same in JSON."""
+    """Build a hashable key that is the same for values that are equal in JSON."""
     if isinstance(value, bool | None):
         return ("is", value)
     if isinstance(value, Mapping):
@@ -729,7 +729,7 @@ def known_by(value: object) -> object:
 
 
 def written(value: object) -> bytes:
-    """The same for values that are the same, each number as it is written; nothing of what is no JSON."""
+    """Serialise a value with sorted keys, its numbers as written; empty if it is no JSON."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, orjson.JSONEncodeError):
@@ -737,7 +737,7 @@ def written(value: object) -> bytes:
 
 
 def refers(schema: bytes) -> bool:
-    """Whether a schema, as it is written, points somewhere: then it means what its root says."""
+    """Tell whether a serialised schema has references; its meaning then depends on its root."""
     return any(each in schema for each in _REFERRING)
 
 
@@ -753,7 +753,7 @@ COUNTED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def number_range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
-    """The least and the most that a number may be, each with whether it is excluded: then a bit more, or less."""
+    """Return the minimum and the maximum of a number, each with a shift of +1 or -1 if it is exclusive."""
     low = max(_bound(schema, "minimum", -math.inf, 0), _bound(schema, "exclusiveMinimum", -math.inf, 1))
     high = min(_bound(schema, "maximum", math.inf, 0), _bound(schema, "exclusiveMaximum", math.inf, -1))
     return low, high
@@ -765,7 +765,7 @@ def _bound(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tup
 
 
 def crossed(schema: Schema, kind: str) -> bool:
-    """Whether the least of a type is more than the most, so that there is none."""
+    """Tell whether the minimum of a type exceeds its maximum, so that no value is valid."""
     if kind in ("integer", "number"):
         low, high = number_range(schema)
         return low > high
@@ -780,7 +780,7 @@ def crossed(schema: Schema, kind: str) -> bool:
 
 
 def referred(reference: object, root: Schema) -> object:
-    """What a local reference points at; something of which nothing is known where it points nowhere."""
+    """Follow a local reference; return an unknown schema if it points nowhere."""
     here: object = root
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -801,7 +801,7 @@ def _is_called(schema: Schema, reference: str) -> bool:
 
 
 def inner(schema: object) -> Iterator[Schema]:
-    """Every mapping in a schema that may be one, as far as that is looked for."""
+    """Yield every mapping in a schema that may be a schema, up to a bound."""
     stack, left = [schema], _MOST_SEARCHED
     while stack and left:
         here, left = stack.pop(), left - 1

@@ -111,7 +111,7 @@ def path_of(schema: Schema, place: str) -> Path:
 
 
 def has_place(schema: Schema, place: str) -> bool:
-    """Whether a schema of arguments names this input, or this field of an object."""
+    """Tell whether a schema of arguments names this input, or this field of an object."""
     path = path_of(schema, place)
     return path[-1] in names_of_object(part_at(schema, path[:-1]), schema)
 

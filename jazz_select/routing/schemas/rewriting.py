@@ -185,7 +185,7 @@ class Rewriting:
         return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
 
     def _is_strict(self, kinds: object) -> bool:
-        """Whether a type is an integer of a draft in which 1.0 is none."""
+        """Tell whether a type is an integer of a draft in which 1.0 is not an integer."""
         if "draft-03" not in self.dialect and "draft-04" not in self.dialect:
             return False
         return kinds == "integer" or (isinstance(kinds, list) and "integer" in kinds and "number" not in kinds)
@@ -375,7 +375,7 @@ def unread_patterns(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_linear(pattern: str) -> bool:
-    """Whether the engine takes a pattern."""
+    """Tell whether the engine of linear patterns accepts a pattern."""
     try:
         Draft202012Validator({"pattern": pattern}, pattern_options=LINEAR)
     except ValueError:
@@ -384,7 +384,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def size_of(value: object) -> int:
-    """How much there is to compare in a value, in steps: a few parts of it are one."""
+    """Estimate the steps that comparing a value takes; a few parts of it count as one."""
     parts: object = cast("Schema", value).values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list):
         return 1

@@ -124,7 +124,7 @@ class _Engine:
         return ""
 
     def _is_worded(self, value: object) -> bool:
-        """Whether all faults of a value can be told soon: matching texts takes long, and telling of them does not."""
+        """Tell whether listing all faults of a value is quick; matching texts is slow, and listing faults skips it."""
         if len(json_bytes(value)) > _LARGEST_WORDED_VALUE:
             return False
         if self._each_but_texts is not None:
@@ -364,7 +364,7 @@ def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def at_path(path: Iterable[object]) -> str:
-    """Where in a value, as the beginning of a sentence."""
+    """Write a path into a value as the beginning of a sentence."""
     where = "/".join(str(part)[:40] for part in islice(path, 8))
     return f"{where}: " if where else ""
 
@@ -403,7 +403,7 @@ class Checker:
             raise ConfigError(msg) from error
 
     def problems(self, value: object) -> str:
-        """What is wrong with a value, in words; empty where nothing is."""
+        """Say what is wrong with a value; empty if nothing is."""
         try:
             return self._problems(value)
         except RecursionError:
@@ -437,7 +437,7 @@ def _problems(engine: _Engine, value: object) -> str:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether an error is a failure and not a request to exit: Rust libraries raise panics that are no `Exception`."""
+    """Tell whether an error is a failure and not a request to exit: panics of Rust are no `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -486,7 +486,7 @@ _large_checker: Final = lru_cache(4)(_checker)
 
 
 def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[bool | None]:
-    """Whether each value is valid by a schema, as its standard means it; None where that is not decided here."""
+    """Validate each value by a schema as its standard means it; None where that is not decided here."""
     own = written(schema)
     dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""
     root = written(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""

@@ -432,7 +432,7 @@ def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
 
 
 def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
-    """Whether it is a regular expression for bytes: pydantic has a schema for it, but parses no text."""
+    """Tell whether a schema is of a regular expression for bytes, which pydantic cannot parse from text."""
     function: object = cast("Any", schema.get("function") or {}).get("function") if schema.get("type") == _PLAIN else 0
     return getattr(function, "__name__", "") == "pattern_bytes_validator"
 
@@ -449,7 +449,7 @@ class _Schemas(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic has it
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
-        """Of flags, any sum: pydantic reads and writes them, and would list the single ones alone."""
+        """Admit any sum of flags, as pydantic reads and writes them; its own schema lists only the single ones."""
         found = super().enum_schema(schema)
         if not issubclass(schema["cls"], Flag):
             return found

@@ -112,7 +112,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:
-    """What a tool takes, as a schema of an object, which is all that providers take."""
+    """Return a tool's inputs as the schema of an object, the only kind that providers accept."""
     try:
         own: dict[str, Any] = as_json(dict(tool.input_schema))
     except TypeError as error:

@@ -581,7 +581,7 @@ class _Live:
             raise _fault(name, error) from error
 
     async def listed(self, server: str) -> list[object]:
-        """All pages of the listing. A server that never comes to an end is refused."""
+        """List the entries of all pages; raise `ToolError` if the pages do not end."""
         found: list[object] = []
         cursors: list[str] = []
         while len(cursors) < _MOST_PAGES:
@@ -698,7 +698,7 @@ def _besides(structured: object) -> str:
 
 
 def _is_result(answer: object) -> bool:
-    """Whether it is a server's answer, not the result of a wrapper."""
+    """Tell whether a value is a server's answer, not the result of a wrapper."""
     if isinstance(answer, Mapping):
         content = cast("Mapping[str, object]", answer).get("content")
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]

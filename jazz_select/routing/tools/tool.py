@@ -79,7 +79,7 @@ class ContextInputs:
     problem: str = ""
 
     def admits(self, path: Path) -> bool:
-        """Whether a model may give a value at this path."""
+        """Tell whether a model may give a value at this path."""
         withheld = self.withheld.get(path[:-1], frozenset())
         return path not in self.paths.values() and folded_name(path[-1]) not in withheld
 
@@ -315,7 +315,7 @@ def lacking_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
 
 
 def checked_tool(tool: object) -> Tool:
-    """A tool as it is; refused is what is none, such as a function of which none was made."""
+    """Return a tool as it is; raise `ConfigError` for any other value, such as a plain function."""
     if isinstance(tool, Tool):
         return tool
     raise ConfigError(f"tools must be Tools or functions (tool_from_function has more to say of one), got {tool!r:.80}")
@@ -348,25 +348,25 @@ class Toolbox(Mapping[str, Tool]):
 
 
 def capability(text: str) -> str:
-    """One form for all spellings: `Calendar:listEvents`, `cal/list-events` and `calendar.list_events` are one."""
+    """Fold the spellings of a capability: `Calendar:listEvents`, `cal/list-events`, `calendar.list_events` are one."""
     found = words(_EMAIL.sub("email", text))
     return ".".join(ALIASES.get(word, word) for word in found)
 
 
 def inner_function(function: Callable[..., object]) -> Callable[..., object]:
-    """The function or method that is called in the end: of a partial, and of an object that can be called."""
+    """Return the function or method that a partial or a callable object calls in the end."""
     inner = cast("Callable[..., object]", unbound(function))
     return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
 
 
 def name_of(function: object) -> str:
-    """What a function is called, and of an object that can be called its class."""
+    """Return the name of a function, or of a callable object's class."""
     inner = unbound(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def docstring_of(function: Callable[..., object]) -> str:
-    """A function's own, and of an object that can be called what its class says."""
+    """Return the docstring of a function, or of a callable object's class."""
     inner = unbound(function)
     if inspect.isroutine(inner):
         return inspect.getdoc(inner) or ""
@@ -375,9 +375,9 @@ def docstring_of(function: Callable[..., object]) -> str:
 
 
 def documented(docstring: str) -> tuple[str, Mapping[str, str]]:
-    """What a docstring says of a function, and of its parameters by name: in Google's, NumPy's or Sphinx's form.
+    """Split a docstring into its text and the texts of its parameters, by name; in Google's, NumPy's or Sphinx's form.
 
-    The parameters are taken out of the text, since they are told beside it.
+    The parameters are removed from the text, since they are returned beside it.
     """
     found: dict[str, str] = {}
 

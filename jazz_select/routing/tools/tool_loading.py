@@ -116,7 +116,7 @@ def load_policy(source: str | Path) -> DecisionCallback | None:
 
 
 def _is_data(source: str | Path) -> bool:
-    """Whether a file is read rather than executed."""
+    """Tell whether a file is read rather than executed."""
     return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 

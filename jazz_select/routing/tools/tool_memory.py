@@ -300,7 +300,7 @@ def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
 
 
 def tool_id(name: str) -> str:
-    """The id of the tool of this name, the same in every process, and never that of a flow."""
+    """Return the id of the tool of this name: the same in every process, and never that of a flow."""
     return str(uuid5(_NAMESPACE, name.encode(errors="replace").decode()))
 
 

@@ -83,7 +83,7 @@ class OneOfMany(RequestBody):
     asked: _Question = Field(default=None, description=_ANSWERS)
 
     def as_request(self) -> SelectRequest:
-        """What `FlowSelector.select_many` takes."""
+        """Return the request as `FlowSelector.select_many` takes it."""
         asked = None if self.asked is None else value_of(UserQuestion, self.asked.model_dump())
         return SelectRequest(self.request, self.candidates, self.episode_summaries, self.only, asked)
 
@@ -188,7 +188,7 @@ class ReloadBody(RequestBody):
 
 
 async def read_body(request: Request, kind: type[_Body]) -> _Body:
-    """The body of a request."""
+    """Read the body of a request, as JSON of the shape of `kind`."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise refused(415, "the body is JSON: say so, with the header `Content-Type: application/json`")
@@ -348,6 +348,6 @@ class HealthAnswer(BaseModel):
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """A value as JSON; a text is JSON already."""
+    """Answer with a value as JSON; a string is taken to be JSON already."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     return Response(value if isinstance(value, str) else json_bytes(value), status, headers, "application/json")

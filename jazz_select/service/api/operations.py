@@ -45,7 +45,7 @@ _TOLD_IN_SHORT: Final = (*_NAMED, "description", "condition", "desired_effects",
 
 
 async def select(request: Request) -> Response:
-    """The flows for a request, and why these."""
+    """Select the flows for a request, and say why these."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.SelectBody)
     one = body.as_request()
@@ -62,7 +62,7 @@ async def select(request: Request) -> Response:
 
 
 async def select_many(request: Request) -> Response:
-    """The flows for several requests, each by itself, in their order."""
+    """Select the flows for several requests, each by itself; results are in the order of the requests."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.SelectManyBody)
     selector, results = catalogue.live.selector, list[FlowSelectionResult]()
@@ -76,7 +76,7 @@ async def select_many(request: Request) -> Response:
 
 
 async def recall(request: Request) -> Response:
-    """Candidates alone, best first: nobody chooses."""
+    """Return the candidates for a request, best first, without choosing among them."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.RecallBody)
     settings, query = catalogue.settings, Query.from_query(body.request, body.episode_summaries)
@@ -92,7 +92,7 @@ async def recall(request: Request) -> Response:
 
 
 async def turn(request: Request) -> Response:
-    """One message to the agent.
+    """Send one message to the agent.
 
     With `Accept: text/event-stream` each thing that happens is an event, and the last one, `finished`, is what is
     answered otherwise; what goes wrong meanwhile is the event `problem`. Send `conversation` back as `history`: it is
@@ -109,7 +109,7 @@ async def turn(request: Request) -> Response:
 
 
 def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
-    """What `Agent.turn` is given."""
+    """Build the arguments of `Agent.turn` from a body."""
     options: ServeOptions = request.app.state.options
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
@@ -134,7 +134,10 @@ async def streamed(
     *,
     kept: KeptTurn | None = None,
 ) -> AsyncGenerator[bytes]:
-    """The events of a turn, and signs of life; an error as the last one, since the status has long been sent."""
+    """Stream the events of a turn, with signs of life between them.
+
+    The status is sent before the turn ends, so an error is the last event.
+    """
     catalogue = catalogue_of(request)
     try:
         async with aclosing(catalogue.live.agent.stream(**given)) as events, aclosing(_alive(events)) as heard:
@@ -174,7 +177,7 @@ async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
 
 
 async def feedback(request: Request) -> Response:
-    """What was right for a selection made with this key, or with any key of the agent where this one may teach."""
+    """Record the right flows for a selection made with this key, or with any key of the agent if this one may teach."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.FeedbackBody)
     said = models.SourceBody(kind="user") if body.source is None else body.source
@@ -186,14 +189,14 @@ async def feedback(request: Request) -> Response:
 
 
 async def agent(request: Request) -> Response:
-    """Whom the key opens, and how many flows."""
+    """Describe the agent that the key opens, with the number of its flows."""
     catalogue = catalogue_of(request)
     live = catalogue.live
     return json_answer({**state_of(catalogue, live), "flows": len(live.registry)})
 
 
 async def flows(request: Request) -> Response:
-    """All flows, in short."""
+    """List all flows in short."""
     catalogue = catalogue_of(request)
     live = catalogue.live
     told = [
@@ -204,7 +207,7 @@ async def flows(request: Request) -> Response:
 
 
 async def flow(request: Request) -> Response:
-    """One flow, with its prompt; by its name, or its id."""
+    """Describe one flow with its prompt; it is found by its name or its id."""
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
     told = {**flow_data(found), "chain": chain_as_data(found), "reply": found.reply}
     own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
@@ -212,7 +215,7 @@ async def flow(request: Request) -> Response:
 
 
 def flow_named(live: Generation, name: str) -> BaseFlow:
-    """The flow of this name, or of this id."""
+    """Find the flow of this name or of this id."""
     registry = live.registry
     found = registry.get(flow_id(name)) or registry.get(name)
     if found is None:
@@ -237,12 +240,15 @@ async def reload(request: Request) -> Response:
 
 
 async def healthz(_: Request) -> Response:
-    """Whether the process lives."""
+    """Tell that the process is alive."""
     return json_answer({"status": "ok"})
 
 
 async def readyz(request: Request) -> Response:
-    """Whether requests may be sent here: 503 before flows are loaded, without index or database, and before the end."""
+    """Tell whether requests may be sent here.
+
+    The status is 503 before flows are loaded, without index or database, and while the service stops.
+    """
     served, life, database = request.app.state.served, request.app.state.life, request.app.state.database
     is_without_database = database is not None and bool(await database.look())
     await request.app.state.index.look()
@@ -261,12 +267,12 @@ async def readyz(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """What there is to count, for Prometheus."""
+    """Return the metrics for Prometheus."""
     return Response(metrics_of(request).text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
-    """Whose flows these are, since when, and what is wrong."""
+    """Describe the generation of flows that answers: of which agent, since when, and its problem if it has one."""
     return {
         "agent_id": catalogue.agent_id,
         "generation": live.number,
@@ -277,7 +283,7 @@ def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
 
 
 def chain_as_data(found: BaseFlow) -> list[Any]:
-    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
+    """Return the steps of a flow as its file has them: tool names, decision points with their fields, `CHOOSE`."""
     return [
         asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
         for step in chain_of(found)

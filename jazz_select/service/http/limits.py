@@ -79,7 +79,7 @@ async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Sen
 
 
 async def _passed_over(receive: Receive, most: int) -> bool:
-    """Whether the rest of the body could be read and discarded quickly."""
+    """Read and discard the rest of a body; tell whether that was quick enough."""
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):
@@ -92,7 +92,7 @@ async def _passed_over(receive: Receive, most: int) -> bool:
 
 
 def has_body(scope: Scope) -> bool:
-    """Whether a body was announced."""
+    """Tell whether a body was announced."""
     headers = Headers(scope=scope)
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
@@ -182,9 +182,9 @@ class AdmissionMiddleware:
             await self._limited(scope, receive, send)
 
     async def _held_back(self, scope: Scope, receive: Receive) -> bool:
-        """Whether a stranger had to wait, whose address asks so often that answers would take key holders' time.
+        """Delay a request without a key whose address sends too many; tell whether it had to wait.
 
-        Nothing that it sends meanwhile is kept, and the wait is over when it leaves.
+        What it sends meanwhile is discarded, and the wait ends when it disconnects.
         """
         state = scope.get("state", {})
         if _WHOSE in state or CONNECTION not in state:
@@ -271,7 +271,7 @@ class AdmissionMiddleware:
 
 
 def _listens(body: bytes) -> bool:
-    """Whether a message of MCP asks to be told of changes: it is answered for as long as its sender listens."""
+    """Tell whether an MCP message subscribes to changes: it is answered for as long as its sender listens."""
     if b"/listen" not in body:
         return False
     try:
@@ -318,13 +318,13 @@ what that key is called, with what it may do."""
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
-    """The agent that the request is for."""
+    """Return the agent that the request is for."""
     found: RunningCatalogue = connection.scope["state"][_CATALOGUE]
     return found
 
 
 def caller_of(connection: HTTPConnection) -> Caller:
-    """Who asks: the name of the key, and whether it may teach."""
+    """Return the caller of a request: the name of the key, and whether it may teach."""
     found: Caller = connection.scope["state"][_CALLER]
     return found
 
@@ -337,7 +337,7 @@ def as_caller(connection: HTTPConnection) -> Generator[None]:
 
 
 def whose_request(connection: HTTPConnection) -> str:
-    """What stands for the key: the same for one key, however it was written."""
+    """Return what stands for the key of a request: the same for one key, however it was written."""
     found: str = connection.scope["state"][_WHOSE]
     return found
 
@@ -354,12 +354,12 @@ def check_may_teach(connection: HTTPConnection) -> None:
 
 
 def is_public(path: str) -> bool:
-    """Whether there is nothing of any agent to be seen there."""
+    """Tell whether a path shows nothing of any agent."""
     return path in _PUBLIC or path == "/panel" or path.startswith(_PUBLIC_BELOW)
 
 
 def reads_no_body(path: str) -> bool:
-    """Whether whatever is sent there is answered without its body, and waits for nobody."""
+    """Tell whether requests to a path are answered at once and without reading their body."""
     return is_public(path) or path == _METRICS
 
 
@@ -390,7 +390,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
 
 
 def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:
-    """Without a key, a page from elsewhere must not get in by the browser of whoever is on this machine.
+    """Refuse requests of foreign pages where no key is needed: a local browser would let them in.
 
     Such a page can send requests here, and by a name of its own that leads here (DNS rebinding) read the answers too.
     """

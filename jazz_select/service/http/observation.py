@@ -77,18 +77,18 @@ class AgentMetrics:
             gauge(f"audit_{name}", text, lambda value=value: value(_audit(catalogue)))
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._requests.labels(self._catalogue.agent_id, method, route, str(status)).inc()
         self._took.labels(self._catalogue.agent_id, route).observe(seconds)
 
     def selected(self, results: Iterable[FlowSelectionResult]) -> None:
-        """Flows were found, or not."""
+        """Count selections, whether or not they found flows."""
         for result in results:
             self._decided(result.decision)
             self._spent(result.decision.usage)
 
     def answered(self, result: TurnResult) -> None:
-        """A turn ended."""
+        """Count a turn that ended."""
         self._turns.labels(self._catalogue.agent_id, result.status).inc()
         if result.selection is not None:
             self._decided(result.selection.decision)
@@ -103,7 +103,7 @@ class AgentMetrics:
             self._tokens.labels(self._catalogue.agent_id, "output").inc(usage.output_tokens)
 
     def text(self) -> bytes:
-        """All as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         before, self._failed = self._failed, self._catalogue.failures
         self._failures.labels(self._catalogue.agent_id).inc(self._failed - before)
         return generate_latest(self._registry)
@@ -135,7 +135,7 @@ _OF_AUDIT: Final[Sequence[tuple[str, str, Callable[[Audit], float]]]] = (
 
 
 def metrics_of(connection: HTTPConnection) -> AgentMetrics:
-    """Where it is counted what the agent of a request does."""
+    """Return the metrics of the agent that a request is for."""
     metrics: Mapping[str, AgentMetrics] = connection.scope["state"]["metrics"]
     return metrics[catalogue_of(connection).agent_id]
 

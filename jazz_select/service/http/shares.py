@@ -91,7 +91,7 @@ class Shares:
         self._ended(work, asyncio.get_running_loop())
 
     def gives_way(self, work: "_Work") -> bool:
-        """Whether a request has to wait for a new turn: its own is over, or another key has spent less and asks."""
+        """Tell whether a request must wait for a new turn: its own is over, or another key has spent less and asks."""
         if work not in self._at_work.get(work.whose, ()):
             return True
         spent = self._spent[work.whose] + asyncio.get_running_loop().time() - work.began
@@ -228,7 +228,7 @@ class _KeyThreads:
             self.shares.threads.release(self.whose)
 
     async def resume(self) -> None:
-        """There is no turn to wait for."""
+        """Go on at once: there is no turn to wait for."""
 
     def detached(self) -> "ThreadShare":
         return self
@@ -313,7 +313,7 @@ class Places:
 
     @contextmanager
     def place(self, whose: str) -> Generator[None]:
-        """A place as long as the block lasts."""
+        """Hold a place for as long as the block lasts."""
         self.take(whose)
         try:
             yield
@@ -349,7 +349,7 @@ class Connection:
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> "Connection":
-        """One that was just made. Whoever has an IPv6 address has a network of them, which counts as one."""
+        """Wrap a new connection; all addresses of an IPv6 network (/64) count as one."""
         peer: Any = transport.get_extra_info("peername")
         address = str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) else ""
         if ":" in address:
@@ -365,10 +365,10 @@ class Connections:
         self._of: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
 
     def take(self, made: Connection) -> bool:
-        """Whether there is room for one more.
+        """Add a connection, and tell whether there was room for it.
 
-        The oldest of a stranger's, by which nobody was let in, makes room; else the least used idle one of the key that
-        has the most, whose client opens another where it needs one.
+        If there is none, a connection of the address that is at its limit, or else has the most, is closed: the oldest
+        without a known key, or the least used idle one of the key that has the most. Its client opens another.
         """
         same = self._of[made.address]
         crowd = same if len(same) >= self._most_of_one else None
@@ -384,7 +384,7 @@ class Connections:
         return True
 
     def drop(self, closed: Connection) -> None:
-        """It is open no more."""
+        """Forget a connection that was closed."""
         same = self._of.get(closed.address, {})
         same.pop(closed, None)
         if not same:

@@ -363,7 +363,7 @@ class McpApp:
         }
 
     def part(self) -> AppPart:
-        """Where it answers, with and without a slash at the end: clients follow no redirects."""
+        """Return the routes of the endpoint, with and without a slash at the end, since clients follow no redirects."""
         return AppPart([Route("/mcp", endpoint=self), Route("/mcp/", endpoint=self)], self._lifespan)
 
     @asynccontextmanager

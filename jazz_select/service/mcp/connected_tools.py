@@ -67,12 +67,12 @@ class ConnectedTools:
         return self._tools
 
     def resolve(self, name: object) -> Resolution:
-        """The tool that a name stands for; near misses are only suggested where something would be destroyed."""
+        """Resolve a name to a tool; a near miss of a destructive tool is only suggested."""
         self._refresh()
         return self._names.resolve(name)
 
     def is_foreign(self, tool: Tool) -> bool:
-        """Whether it is of a server behind the gateway, or may be: whatever is none of the agent's own."""
+        """Tell whether a tool belongs to a server behind the gateway, or may do: it is not one of the agent's own."""
         return self._gateway is not None and self._running.live.tools.get(tool.name) is not tool
 
     async def ready(self) -> None:
@@ -84,7 +84,7 @@ class ConnectedTools:
         await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
 
     async def search(self, request: str, limit: int) -> RecalledTools:
-        """The tools that were found for a request, no more than `limit`, which may be none; see `ToolRecall.search`."""
+        """Find at most `limit` tools for a request, possibly none; see `ToolRecall.search`."""
         await self.ready()
         running = self._running
         tools, notes = self.tools, self._unconnected()

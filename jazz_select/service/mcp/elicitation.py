@@ -63,7 +63,7 @@ class Asking:
     def approver(
         self, context: Context, params: types.CallToolRequestParams, server: str
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who decides about the call of this request."""
+        """Return the function that decides about the call of this request."""
 
         async def decide(call: ToolCall) -> Verdict:
             verdict = await verdict_of(self.hook, call, self.policy)
@@ -104,14 +104,14 @@ class Asking:
 
 
 def can_ask(context: Context) -> bool:
-    """Whether the client shows forms to a person."""
+    """Tell whether the client can show a form to a person."""
     capabilities = context.session.client_capabilities
     asks = None if capabilities is None else capabilities.elicitation
     return asks is not None and (asks.form is not None or asks.url is None)
 
 
 def elicitation_question(call: ToolCall, server: str, reason: str) -> str:
-    """What a person is asked, in the words of every other door, and whose tool it is; reasons are quoted."""
+    """Write the question for a person, in the words used elsewhere, with the tool's server and the quoted reason."""
     whose = f"It is a tool of the MCP server {visible(json_line(server))}." if server else ""
     does = "It may destroy something" if call.destructive else "Every call is asked for"
     why = f" ({visible(beginning(reason, _LONGEST_REASON))})" if reason else ""
@@ -121,7 +121,7 @@ def elicitation_question(call: ToolCall, server: str, reason: str) -> str:
 
 
 def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequiredResult:
-    """The answer that has the client ask, and call again with what it was told."""
+    """Build the answer that makes the client ask a person, and call again with the reply."""
     text = elicitation_question(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
     # A call that the application names is asked about anew each time, and so each question is one of its own.

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 async def connection(
     spec: ServerSpec, ended: Callable[[], None], words: "LastWords | None" = None
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """The two streams of a server that is started, or that requests are sent to; at the end it is stopped.
+    """Start a server, or connect to one over HTTP, and yield its two streams; it is stopped at the end.
 
     Args:
         spec: Which server.
@@ -132,7 +132,7 @@ class LastWords:
 
 @contextmanager
 def _heard(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
-    """Where a process writes its errors: the last lines of them are logged when it has ended, without its secrets.
+    """Yield the pipe for a process's errors; log its last lines, without secrets, when it has ended.
 
     They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
     started may hold its end of the pipe for ever: so a mark that we write ourselves ends the reading.
@@ -187,7 +187,7 @@ class Backoff:
     most_s: float = 60.0
 
     def after(self, failures: int) -> float:
-        """Seconds after so many failures in a row; a little by chance, so that not all come back at once."""
+        """Return the seconds to wait after `failures` failures in a row, with jitter."""
         return min(self.first_s * 2 ** min(max(failures - 1, 0), 20), self.most_s) * random.uniform(0.8, 1.0)  # noqa: S311
 
 
@@ -361,9 +361,9 @@ class Upstream:
             raise ToolError("read", self._told(describe_error(error))) from None
 
     def _as_pinned(self, tool: Tool) -> Tool | None:
-        """A tool as far as it is what it was when it was first listed: it never becomes more harmless than it was then.
+        """Return a tool with the strictest effects it was ever listed with; it never becomes less dangerous.
 
-        One that takes or says something else is withheld: nobody has looked at that.
+        A tool whose schema or texts have changed since is withheld, since nobody has reviewed them.
         """
         first = self._pinned.setdefault(tool.operation, tool)
         if changed := [each for each in _PINNED if getattr(first, each) != getattr(tool, each)]:
@@ -378,7 +378,7 @@ class Upstream:
         return self._pinned[tool.operation]
 
     def left_out_notes(self) -> list[str]:
-        """What there is to say of the tools that cannot be used."""
+        """Describe the tools that cannot be used, and why."""
         told = [
             f"the tool {json_line(self._told(each.tool))} of the MCP server {self.spec.name} is left out: "
             f"{self._told(each.problem)}"
@@ -424,7 +424,7 @@ class Upstream:
         return None if client is None else client.server_info
 
     async def list_tools(self, *, cursor: str | None = None) -> object:
-        """A page of its tools, as it is connected now."""
+        """List a page of the server's tools over the present connection."""
         client = self._listing or self._client
         if client is None:
             raise ToolError("?", self._why_down())
@@ -514,12 +514,12 @@ class GivenNames:
         self._count: Counter[str] = Counter()
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Names of tools of one's own, which no server's tool is given from now on."""
+        """Reserve names for the agent's own tools; no server's tool is given them from now on."""
         for name in names:
             self._holders.setdefault(name.casefold(), ("", name))
 
     def of(self, spec: ServerSpec, tool: str) -> str:
-        """What a server's tool is called here; empty where the server has been given more names than any needs."""
+        """Return the name given to a server's tool; empty if the server has been given its maximum of names."""
         key = (spec.name, tool)
         if key not in self._given:
             self._count[spec.name] += 1
@@ -545,7 +545,7 @@ class GivenNames:
 
 
 def gateway_names(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping[str, Tool]:
-    """A server's tools by what they are called here; of two that it lists by one name, the first."""
+    """Return a server's tools by the names given to them; of two listed by one name, the first."""
     found: dict[str, Tool] = {}
     for tool in tools:
         name = names.of(spec, tool.name)
@@ -655,7 +655,7 @@ class Gateway:
 
 @asynccontextmanager
 async def open_gateways(files: Mapping[str, Path]) -> AsyncGenerator[Mapping[str, Gateway]]:
-    """A gateway for each agent that has a file of servers, by its id; nobody waits for the servers here."""
+    """Open a gateway for each agent with a file of servers, without waiting for the servers; yield them by agent id."""
     async with AsyncExitStack() as stack:
         made: dict[str, Gateway] = {}
         for agent_id, file in files.items():

@@ -166,7 +166,7 @@ class Guard:
             raise ConfigError(f"none of the MCP servers is connected: {why}")
 
     def notes(self) -> list[str]:
-        """What there is to say at the start: how many tools there are, and what is otherwise than at their servers."""
+        """List notes for the start: how many tools there are, and what differs from their servers."""
         tools = self._refreshed().values()
         waiting = sum(tool.destructive for tool in tools)
         up = sum(each.state == "up" for each in self.gateway.upstreams)
@@ -368,7 +368,7 @@ class Guard:
 
 
 def _listed(tool: Tool) -> types.Tool:
-    """A tool in the words of its server, without what cannot be seen."""
+    """Describe a tool in the words of its server, without invisible characters."""
     return types.Tool(
         name=tool.name,
         description=at_word(plain_text(tool.description), _LONGEST_DESCRIPTION),

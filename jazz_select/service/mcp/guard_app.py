@@ -29,12 +29,12 @@ _ID: Final = "guard"
 
 
 def client_of(request: object) -> str:
-    """Whose request it is: the name of its key; empty where no key is needed."""
+    """Return the name of a request's key; empty where no key is needed."""
     return caller_of(cast("Request", request)).key if isinstance(request, Request) else ""
 
 
 def guard_keys(keys: Mapping[str, str]) -> ServedAgents:
-    """Who may use the guard: the SHA-256 of each key to its name; without keys, whoever is on this machine."""
+    """Admit the keys whose SHA-256 is given, by name; without keys, admit whoever is on this machine."""
     # Keys open agents. The only one here has no flows and no index, and is never loaded.
     catalogue = RunningCatalogue(Settings(agent_id=_ID), cast("Any", None), _nothing)
     return ServedAgents({_ID: catalogue}, dict.fromkeys(keys, _ID), is_open=not keys, names=keys)
@@ -45,7 +45,7 @@ def _nothing() -> Sources:
 
 
 def guard_app(guard: Guard, keys: ServedAgents, *, options: ServeOptions, life: Lifecycle) -> Starlette:
-    """The app: `/mcp`, and `/healthz` for whoever asks whether it lives."""
+    """Build the app, with `/mcp` for those with a key and `/healthz` for everybody."""
     manager = StreamableHTTPSessionManager(
         guard.server,
         max_sessions=2 * options.max_sessions,

@@ -34,7 +34,7 @@ class MessageLimits(NamedTuple):
     values: int
 
     def excess(self, message: bytes | bytearray, size: int | None = None) -> str:
-        """Why a message is not read; empty where it is."""
+        """Say why a message is too large to be read; empty if it is not."""
         if (len(message) if size is None else size) > self.size:
             return f"it sent a message of more than {self.size} bytes (max_message)"
         if has_more_values(message, self.values):
@@ -46,7 +46,7 @@ class MessageLimits(NamedTuple):
 
 
 def encoding_within(limits: MessageLimits) -> str:
-    """The encoding, as `StdioServerParameters` takes one, that passes on whole lines of a server within these limits.
+    """Name the encoding that passes on the lines of a server within these limits, for `StdioServerParameters`.
 
     The SDK parses each line that its decoder gives: so it is the decoder that measures. A longer line is thrown away
     as it comes, and the call that it answers fails.
@@ -77,7 +77,7 @@ class _Lines(codecs.IncrementalDecoder):
         """Of the line that has begun: the middle of one that is too long is not kept."""
 
     def decode(self, input: "Buffer", final: bool = False) -> str:  # noqa: A002, FBT001, FBT002 - as it is called
-        """The lines that end in this piece."""
+        """Decode the lines that end in this piece."""
         *ends, rest = bytes(input).split(b"\n")
         lines: list[bytes] = []
         for end in ends:

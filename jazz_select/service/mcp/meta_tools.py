@@ -107,7 +107,7 @@ ABOUT_FOREIGN: Final = (
 
 
 def selected(result: FlowSelectionResult) -> dict[str, Any]:
-    """What `select_flow` answers."""
+    """Build the answer of `select_flow`."""
     decision = result.decision
     chosen = zip(result.chosen_flows, result.chosen_prompts, strict=True)
     return {
@@ -126,7 +126,7 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
 
 
 def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
-    """A page of what `list_flows` answers: by name, from the one after `after`; `next` where there are more."""
+    """Build a page of the answer of `list_flows`, by name, from the one after `after`; `next` is set if more follow."""
     selectable = (flow for flow in running.live.registry.values() if not flow.only_called)
     flows = sorted(selectable, key=lambda flow: flow.name)
     rest = [flow for flow in flows if flow.name > after]
@@ -146,7 +146,13 @@ def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
 
 
 def tools_found(found: RecalledTools, tools: Iterable[Tool], foreign: Collection[str]) -> dict[str, Any]:
-    """What `search_tools` answers: `tools` are those of `found` as they are shown, `foreign` the names of others'."""
+    """Build the answer of `search_tools`.
+
+    Args:
+        found: What the search found.
+        tools: Those of `found` that are shown.
+        foreign: The names of those that belong to other servers.
+    """
     told = [{**tool_entry(tool, is_foreign=tool.name in foreign), **_confidence(found, tool)} for tool in tools]
     about = {"about": ABOUT_FOREIGN} if foreign else {}
     p_none = None if found.p_none is None else round(found.p_none, 4)
@@ -173,7 +179,7 @@ def _of_nothing(found: RecalledTools) -> tuple[str, ...]:
 
 
 def tool_entry(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:
-    """A tool as `search_tools` shows it."""
+    """Describe a tool as `search_tools` shows it."""
     return {
         "name": tool.name,
         **({"server": tool.provider} if is_foreign else {}),
@@ -184,7 +190,7 @@ def tool_entry(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:
 
 
 def bounded_notes(notes: tuple[str, ...]) -> list[str]:
-    """Notes as they are shown: not endlessly many, and none endless."""
+    """Limit the number of notes and the length of each."""
     return [beginning(plain_text(note), _LONGEST_NOTE) for note in notes[:_MOST_NOTES]]
 
 
@@ -211,7 +217,7 @@ class OwnList(dict[str, types.Tool]):
 
 
 def as_listed(tool: Tool, *, is_foreign: bool) -> types.Tool:
-    """A connected tool as an entry of a list that a model reads."""
+    """Describe a connected tool as an entry of a list that a model reads."""
     about = in_its_words(tool.provider, tool.description) if is_foreign else description_of(tool.description)
     return types.Tool(
         name=tool.name,

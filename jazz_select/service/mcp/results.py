@@ -50,7 +50,7 @@ relayed: ContextVar[Relay | None] = ContextVar("jazz_select_relay", default=None
 
 
 def answer_of(given: object) -> types.CallToolResult:
-    """What a server of others answered, as the SDK has it; a part that the SDK cannot read is named in its place."""
+    """Convert the answer of another's server; a part that the SDK cannot read is replaced by its name."""
     if isinstance(given, types.CallToolResult):
         return given
     try:
@@ -75,7 +75,7 @@ def _block_of(part: object) -> types.ContentBlock:
 
 
 def bounded_answer(answer: types.CallToolResult) -> types.CallToolResult:
-    """What a server of others answered, within bounds: what is left out is named in its place."""
+    """Limit the size of the answer of another's server; a part left out is replaced by its name."""
     letters, size = MOST_LETTERS, _MOST_BYTES
     blocks: list[types.ContentBlock] = []
     for block in answer.content[:_MOST_BLOCKS]:
@@ -103,18 +103,18 @@ _MOST_NAMES: Final = 20
 
 
 def structured_answer(value: Mapping[str, Any]) -> types.CallToolResult:
-    """An answer of one of the four, as a structure and as the text of it."""
+    """Build the answer of one of the four tools, as a structure and as text."""
     return types.CallToolResult(content=_json(value), structured_content=dict(value))
 
 
 def failure(problem: str, **more: object) -> types.CallToolResult:
-    """That something could not be done, why, and what to do instead."""
+    """Build the answer of a failure: the problem, and what to do instead."""
     told = {"error": cut(plain_text(problem), _LONGEST_PROBLEM), **more}
     return types.CallToolResult(content=_json(told), is_error=True)
 
 
 def unknown_name(found: Resolution) -> types.CallToolResult:
-    """That no tool is called so, with those that may have been meant; of hundreds not all are named."""
+    """Build the answer for an unknown tool, with those that may have been meant; long lists are cut."""
     names = found.connected_tools
     told = found.error()
     told["connected_tools"] = list(names[:_MOST_NAMES])
@@ -124,7 +124,7 @@ def unknown_name(found: Resolution) -> types.CallToolResult:
 
 
 def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) -> types.CallToolResult:
-    """What became of a call of a connected tool; `only_reads` where it is said to change nothing."""
+    """Build the answer from the outcome of a call; `only_reads` if the tool says that it changes nothing."""
     if outcome.error is not None:
         cause = outcome.error.cause
         problem = outcome.error.message

@@ -102,19 +102,19 @@ class ServerSpec(BaseModel):
         return tuple(sorted({each for each in said if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
-        """A text in which none of them stands."""
+        """Hide the secrets of the server in a text."""
         for secret in self.secrets:
             text = text.replace(secret, "[hidden]")
         return text
 
 
 def _tells(name: str) -> bool:
-    """Whether a name suggests that its value is a secret."""
+    """Tell whether a name suggests that its value is a secret."""
     return re.search(r"key|token|secret|pass|auth|cred|pwd", name, re.IGNORECASE) is not None
 
 
 def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:
-    """The servers of a file, in its order; one that is `disabled` is left out. `${NAME}` is read from the environment.
+    """Load the servers of a file in its order, without `disabled` ones; `${NAME}` is read from the environment.
 
     Raises:
         ConfigError: It cannot be read, or one of them cannot be used; no value of the file stands in the message.
@@ -134,7 +134,7 @@ _EXAMPLE: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["…"]},
 
 
 def servers_of(value: object) -> tuple[ServerSpec, ...]:
-    """The servers of such a file that was read already."""
+    """Read the servers from the content of such a file."""
     listed: object = None
     if isinstance(value, Mapping):
         given = cast("Mapping[str, object]", value)
@@ -168,7 +168,7 @@ def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
 
 
 def safe_name(name: str, taken: set[str]) -> str:
-    """A name of safe characters that none of the others has, whatever its case."""
+    """Make a name of safe characters that differs from all `taken` names, ignoring case."""
     plain = _APART.sub("_", name).strip("_-")[:48] or "server"
     plain = plain if _SAFE.fullmatch(plain) else f"s_{plain}"
     number, found = 1, plain

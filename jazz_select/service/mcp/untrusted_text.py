@@ -24,7 +24,7 @@ _AS_IT_IS = frozenset(("enum", "const", "default", "pattern", "required", "$ref"
 
 
 def plain_text(text: str) -> str:
-    """A text in one line, without what a reader cannot see."""
+    """Put a text on one line, and remove invisible characters."""
     return " ".join("".join(char for char in text if char.isspace() or _is_seen(char)).split())
 
 
@@ -35,19 +35,19 @@ def _is_seen(char: str) -> bool:
 
 
 def description_of(text: str) -> str:
-    """What a tool is said to do, in one line and within bounds."""
+    """Cut a tool's description to one line of bounded length."""
     return at_word(plain_text(text), LONGEST_DESCRIPTION)
 
 
 def in_its_words(server: str, text: str) -> str:
-    """A description for a list that a model reads, with whose words they are; the quotes cannot be closed by them."""
+    """Quote a description for a list that a model reads, with the server it is from; it cannot close the quotes."""
     said = description_of(text)
     whose = f"A tool of the MCP server {json_line(server)}"
     return f"{whose}, which says of it: {json_line(said)}" if said else f"{whose}, which says nothing of it."
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with the same meaning, in which what is said in words is bounded and can be seen.
+    """Return a schema of the same meaning whose texts are bounded and visible.
 
     A large one says nothing in words; one that is still too large says only what it requires.
     """
@@ -98,7 +98,7 @@ def _seen_text(text: str) -> str:
 
 
 def has_unseen_names(schema: object) -> bool:
-    """Whether a name of what is taken holds what cannot be seen: without it, no call would be understood."""
+    """Tell whether the name of a property has invisible characters; a call could not leave them out."""
     said = (part.get("properties") for part in inner(schema))
     names = (name for each in said if isinstance(each, Mapping) for name in cast("Mapping[str, object]", each))
     return any(not all(map(_is_seen, name)) for name in names)

@@ -98,7 +98,7 @@ class UpstreamSkill:
         return f"{SCHEME}mcp.{self.server}/{self.path}"
 
     def entry(self, root: str) -> dict[str, Any]:
-        """The entry of the extension, with the URIs that it has here."""
+        """Return the skill's entry in the extension's listing, with URIs under `root`."""
         listed = [
             {"uri": f"{root}/{path}", "digest": each.digest, "size": each.size} for path, each in self.files.items()
         ]
@@ -136,7 +136,7 @@ class UpstreamSkill:
             raise ToolError(self.name, "its front matter is not what its server listed, so that it is not used")
 
     def tool(self) -> Tool:
-        """The tool that reads the skill, by which searches find it."""
+        """Build the tool that reads the skill; searches find the skill by it."""
 
         async def read(file: str = SKILL_FILE) -> dict[str, Any]:
             content = await self.read(file.removeprefix("./"))
@@ -188,7 +188,7 @@ class ListedSkills:
 
 
 def declares_skills(client: Client) -> bool:
-    """Whether a server serves skills as the extension says."""
+    """Tell whether a server declares that it serves skills."""
     return EXTENSION in (client.server_capabilities.extensions or {})
 
 

@@ -48,7 +48,7 @@ HOW_CONFUSED: Final = (
 
 
 def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
-    """Where these flows lie, as the map and the matrix show it; takes as long as embedding all of their texts.
+    """Compute the map and the matrix of flows; takes as long as embedding all of their texts.
 
     It is made once for each generation of a catalogue: `points`, each flow with its place, from -1 to 1 both ways;
     `stress`, how far the map is off, 0 for not at all; `nearest`, flow to those that lie nearest, with the cosine and
@@ -84,7 +84,7 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
 
 
 def positions(vectors: Vectors) -> tuple[Floats, float | None]:
-    """Places in two dimensions for unit vectors, each coordinate from -1 to 1, and the stress of them."""
+    """Place unit vectors in two dimensions, each coordinate from -1 to 1; return the places and their stress."""
     count = len(vectors)
     centred = (vectors - vectors.mean(axis=0)).astype(np.float64)
     _, axes = np.linalg.eigh(centred.T @ centred)
@@ -177,7 +177,7 @@ class Overview:
         self._known: Surveyed | None = None
 
     async def now(self) -> Surveyed:
-        """What is known of the catalogue as it is now; whoever asks meanwhile waits for the same answer."""
+        """Return what is known of the catalogue as it is now; concurrent callers wait for the same answer."""
         async with self._one_at_a_time:
             live, known = self._catalogue.live, self._known
             cases = tuple(self._files.known.values())
@@ -208,7 +208,7 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
 
 
 def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Every flow in a line or two, by name, with its folder, its owner and how often it was chosen."""
+    """Describe each flow in a row, by name, with its folder, its owner and how often it was chosen."""
     return [
         {
             "folder": Path(flow.origin.file).parent.name if flow.origin.file else "",
@@ -223,7 +223,7 @@ def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any
 
 
 def suggested(live: Generation) -> list[str]:
-    """Requests to begin with: short examples from across the catalogue, of flows with a chain if those are enough."""
+    """Suggest first requests: short examples across the catalogue, of flows with a chain if there are enough."""
     flows = sorted(live.registry.values(), key=lambda each: each.name)
     running = [flow for flow in flows if flow.chain]
     among = running if len(running) >= _SUGGESTED else flows
@@ -233,7 +233,7 @@ def suggested(live: Generation) -> list[str]:
 
 
 async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
-    """All there is to one flow, but for what a survey says of it."""
+    """Describe one flow in full, without the results of a survey."""
     whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
     place = await compute(Places().of, flow)
     try:
@@ -265,7 +265,7 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
 
 
 def mapped(surveyed: Surveyed) -> dict[str, Any]:
-    """The map and the matrix, with how each is made."""
+    """Return the map and the matrix, with how each is made."""
     land = surveyed.land
     findings = (*surveyed.findings.found, *surveyed.findings.accepted)
     worst = {name: severity for severity in reversed(_WORST) for name in _named(surveyed.findings, severity)}
@@ -281,7 +281,7 @@ def mapped(surveyed: Surveyed) -> dict[str, Any]:
 
 
 def recalled(land: Mapping[str, Any]) -> dict[str, float]:
-    """Flow to the share of its examples that lead to it, each asked while the flow does without it."""
+    """Return by flow the share of its examples that lead to it, each asked while left out of the flow."""
     missed, asked = Counter[str](), dict[str, int]()
     for each in land["confusions"]:
         missed[each["expected"]] += each["count"]
@@ -291,7 +291,7 @@ def recalled(land: Mapping[str, Any]) -> dict[str, float]:
 
 
 def findings_by_flow(findings: Findings) -> dict[str, dict[str, int]]:
-    """Flow to how many findings of each severity name it."""
+    """Count by flow the findings of each severity that name it."""
     found = {severity: Counter(_named(findings, severity)) for severity in _WORST}
     names = {name for counts in found.values() for name in counts}
     return {name: {severity: found[severity][name] for severity in _WORST if found[severity][name]} for name in names}

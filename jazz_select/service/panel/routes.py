@@ -43,7 +43,7 @@ _HEADERS: Final = {
 
 
 def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
-    """Pages below `/panel/`, and their data below `/v1/panel/`.
+    """Serve pages below `/panel/`, and their data below `/v1/panel/`.
 
     Args:
         files: Agent id to its files, for every agent that is served.

@@ -60,7 +60,7 @@ class PanelFiles:
         return {each.as_posix(): each for each in dict.fromkeys((*self.cases, self.collected)) if each.is_file()}
 
     def case_file(self, name: str) -> Path:
-        """The file of that name."""
+        """Return the file of cases of that name."""
         known = self.known
         if name not in known:
             raise ConfigError(f"there is no file of cases {name!r:.80} here; there are {', '.join(known) or 'none'}")
@@ -68,14 +68,14 @@ class PanelFiles:
 
 
 def files_of(agent_id: str, home: Path, cases: tuple[Path, ...] = ()) -> PanelFiles:
-    """The files of an agent below a folder that the service may write, apart from those of other agents."""
+    """Choose an agent's files below a folder that the service may write, apart from those of other agents."""
     name = agent_id if is_file_name(agent_id) else sha256(agent_id.encode(errors="surrogatepass")).hexdigest()[:32]
     own = home / "panel" / name
     return PanelFiles(collected=own / "cases.yaml", runs=own / "runs", cases=cases)
 
 
 def is_file_name(name: str) -> bool:
-    """Whether it is the plain name of a file, which leads nowhere else."""
+    """Tell whether a name is a plain file name that cannot lead out of its folder."""
     return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
@@ -175,14 +175,14 @@ class Runs:
 
 
 async def commits(flows: str) -> list[dict[str, str]]:
-    """The last commits that changed the flows, the newest first; none where they are in no git repository."""
+    """List the last commits that changed the flows, newest first; none if they are in no git repository."""
     place = source_location(flows)
     found = () if place is None else await compute(commits_of, Path(place), most=_MOST_COMMITS)
     return [{"commit": each.short, "at": each.at, "subject": each.subject[:200]} for each in found]
 
 
 def _seen_from(flows: str) -> tuple[Path | None, str]:
-    """The repository of flows that lie in another one than the service runs in, and how they are called in it.
+    """Find the repository of flows outside the one that the service runs in, and their path there.
 
     None, and the flows as they are called here, where they are in this one, or are no files.
     """
@@ -196,7 +196,7 @@ def _seen_from(flows: str) -> tuple[Path | None, str]:
 
 
 def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
-    """The runs of the folder, the newest first; what is no run is passed over. Blocking."""
+    """List the runs of the folder, newest first; other files are skipped. Blocking."""
     found = [file for file in files.runs.glob("*.json") if is_file_name(file.name) and file.is_file()]
     newest = sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)[:_MOST_LISTED]
     told: list[dict[str, Any]] = []
@@ -229,7 +229,7 @@ def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
 
 
 def one(files: PanelFiles, run: str) -> dict[str, Any] | None:
-    """A run whole, or None where there is none of that id. Blocking."""
+    """Read a whole run; None if there is none of that id. Blocking."""
     file = files.runs / f"{run}.json"
     if not is_file_name(file.name) or not file.is_file():
         return None
@@ -263,7 +263,7 @@ class SharedDrift:
         self._found: OrderedDict[float, tuple[float, dict[str, Any] | None]] = OrderedDict()
 
     async def of(self, days: float) -> dict[str, Any] | None:
-        """The last days of the log against as many before; None where there is no log, or nothing in it.
+        """Compare the last days of the log with as many before; None without a log or without entries.
 
         What was computed within the last seconds is told again.
         """
@@ -297,7 +297,7 @@ class SharedDrift:
 
 
 def decided_lately(catalogue: RunningCatalogue) -> LoggedAlone:
-    """What was decided alone in the last thirty days; nothing where there is no log, or it cannot be read."""
+    """Read what was decided alone in the last thirty days; empty without a log that can be read."""
     log = catalogue.log
     if log is None:
         return LoggedAlone()
@@ -310,7 +310,7 @@ def decided_lately(catalogue: RunningCatalogue) -> LoggedAlone:
 
 
 def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:
-    """How often each flow was chosen in the last thirty days; nothing where there is no log, or it cannot be read."""
+    """Count how often each flow was chosen in the last thirty days; empty without a log that can be read."""
     log = catalogue.log
     if log is None:
         return Counter()

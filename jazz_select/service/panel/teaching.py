@@ -126,7 +126,7 @@ def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
-    """What was collected and learned so far, and the last entries of the log that the caller may correct. Blocking."""
+    """Return what was collected and learned, and the last entries of the log that the caller may correct. Blocking."""
     learned = catalogue.learned
     overlay = Overlay() if learned is None else learned.load()
     live = overlay.version("live")
@@ -227,7 +227,7 @@ def _asked(case: Case) -> tuple[str, ...]:
 def _fit_to_teach(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> str | None:
-    """The text as it is learned; None where the flow has it as an example already.
+    """Return the text as an example to learn; None if the flow has it as an example already.
 
     Raises:
         ConfigError: It can be no example.

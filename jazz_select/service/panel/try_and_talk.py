@@ -142,7 +142,7 @@ _LONGEST: Final = 20_000
 
 
 def turn_shown(event: Event, *, secret: Secret) -> Mapping[str, Any]:
-    """What the panel is told of an event: what every client is, but of the last one as its pages show it."""
+    """Convert an event of a turn to data; the last one is converted for the panel's own pages."""
     return _result(event.answer, secret) if isinstance(event, Finished) else event_data(event)
 
 

@@ -110,7 +110,7 @@ def read_document(source: str | Path | Mapping[str, Any]) -> ApiDocument:
 
 
 def is_openapi(content: object) -> bool:
-    """Whether a file's content is an OpenAPI document, of whatever version."""
+    """Tell whether a file's content is an OpenAPI document of any version."""
     return isinstance(content, Mapping) and "paths" in content and ("openapi" in content or "swagger" in content)
 
 
@@ -122,7 +122,7 @@ def without_credentials(url: str) -> str:
 
 
 def is_seen(text: str) -> bool:
-    """Whether a reader sees every character of a text."""
+    """Tell whether a reader sees every character of a text."""
     if text.isascii():
         return text.isprintable()
     return all(char in JOINERS or is_visible(char) for char in text)

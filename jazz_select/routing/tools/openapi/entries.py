@@ -36,7 +36,7 @@ class OpenApiEntry(BaseModel):
 
 
 def is_entry(given: object) -> bool:
-    """Whether an entry of a list of tools names an API."""
+    """Tell whether an entry of a list of tools names an API."""
     return isinstance(given, Mapping) and "openapi" in given and "paths" not in given
 
 
