@@ -132,7 +132,6 @@ LONG_PAGES = {
     "cases.md",
     "concepts.md",
     "deploying.md",
-    "frameworks.md",
     "limits.md",
     "pipeline.md",
     "testing.md",
