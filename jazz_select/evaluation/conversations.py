@@ -1,6 +1,6 @@
 """Conversation cases in YAML: messages turn by turn, scripted replies of a model, and the expected results.
 
-`examples/clinic/conversations.yaml` is an example; `docs/cases.md` describes the fields.
+`examples/clinic/conversations.yaml` is an example; `docs/conversation-cases.md` describes the fields.
 """
 
 import json
@@ -387,7 +387,7 @@ def load_conversations(
     read = [each for file in files for each in _read(file, wrong)]
     _refuse(wrong)
     if not read:
-        raise ConfigError(f"{source} holds no conversations; write at least one, as docs/cases.md shows")
+        raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")
     places: dict[str, str] = {}
     for case, node in read:
         if case.name in places:
@@ -464,7 +464,7 @@ def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
             continue  # "too short", a consequence of an invalid turn
         known, of = _fields_at(path)
         message = problem_in(each, known, of=of)
-        more = "; see docs/cases.md" if each["type"] == "extra_forbidden" else ""
+        more = "; see docs/conversation-cases.md" if each["type"] == "extra_forbidden" else ""
         yield path, f"{beginning(_path_text(path), _LONGEST_PROBLEM)}: {beginning(message, _LONGEST_PROBLEM)}{more}"
 
 

@@ -129,7 +129,6 @@ LONG_PAGES = {
     "agent.md",
     "answers.md",
     "approving.md",
-    "cases.md",
     "concepts.md",
     "deploying.md",
     "limits.md",
