@@ -127,7 +127,6 @@ MOST_WORDS = 1_500
 LONG_PAGES = {
     "adapters.md",
     "agent.md",
-    "answers.md",
     "approving.md",
     "concepts.md",
     "deploying.md",
@@ -156,6 +155,7 @@ AWAITING = [
     "mcp-server.md",
     "client.md",
     "answers.md",
+    "router.md",
     "adapters.md",
     "testing.md",
 ]

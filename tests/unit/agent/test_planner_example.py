@@ -413,4 +413,4 @@ def test_the_program_prints_a_turn_its_trace_and_its_graph() -> None:
 
 def test_the_picture_in_the_papers_is_that_of_the_example() -> None:
     router, _ = without_model()
-    assert f"```mermaid\n{router.mermaid()}```\n" in (ROOT / "docs" / "answers.md").read_text("utf-8")
+    assert f"```mermaid\n{router.mermaid()}```\n" in (ROOT / "docs" / "router.md").read_text("utf-8")
