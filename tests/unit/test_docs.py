@@ -130,7 +130,6 @@ LONG_PAGES = {
     "approving.md",
     "concepts.md",
     "deploying.md",
-    "limits.md",
     "pipeline.md",
     "testing.md",
 }
