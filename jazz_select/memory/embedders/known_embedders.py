@@ -18,7 +18,7 @@ _KNOWN = (
 
 _NONE_IS_INSTALLED = (
     "no embedder is installed: {}; where its packages have no wheel (musl), pass an object with embed and embed_query, "
-    "as docs/adapters.md shows"
+    "as docs/embedders.md shows"
 )
 
 
