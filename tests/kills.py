@@ -21,7 +21,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from traceback import format_exc
@@ -41,7 +41,8 @@ from tests.unit.agent.turns import obj, selector_of, shop_of
 FLOW: Final = "both"
 REFUND: Final = '{"tool_call": {"tool": "refund", "arguments": {"amount": 5}}}'
 CLOSE: Final = '{"tool_call": {"tool": "close", "arguments": {"receipt": "R-5"}}}'
-KINDS: Final = ("steps", "steps, unasked", "a model", "a model, unasked")
+UNKNOWN: Final = "outcome is unknown"
+KINDS: Final = ("steps", "steps, unasked", "a model", "a model, unasked", "a deaf model, unasked")
 _LIVES: Final = 12
 _NEAR: Final = 0.5
 _AT_ONCE: Final = 0.25
@@ -120,7 +121,7 @@ def agent_in(place: Place, kind: str, claims: ClaimStore | None) -> Agent:
     flow = registry.by_name(FLOW)
     assert flow is not None
     vars(flow).update(tools=("find", "refund", "close"))
-    model = None if kind.startswith("steps") else scripted
+    model = None if kind.startswith("steps") else deaf if kind.startswith("a deaf") else scripted
     return make_agent(
         selector_of(registry, FLOW),
         tools,
@@ -133,11 +134,16 @@ def agent_in(place: Place, kind: str, claims: ClaimStore | None) -> Agent:
 async def scripted(messages: Sequence[Message]) -> str:
     """A model that refunds, closes and answers, by what it is shown of what was done."""
     seen = "\n".join(message.content for message in messages)
-    if "nobody heard" in seen:
+    if UNKNOWN in seen:
         return "It is not known whether that was done."
     if re.search(r"closed\W+yes", seen):
         return "All is done."
     return CLOSE if "R-5" in seen else REFUND
+
+
+async def deaf(messages: Sequence[Message]) -> str:
+    """A model that hears nothing of an unknown outcome: it makes the call again until its calls are used up."""
+    return await scripted([replace(each, content=each.content.replace(UNKNOWN, "")) for each in messages])
 
 
 async def one_turn(place: Place, kind: str) -> TurnResult:
@@ -307,9 +313,7 @@ def trial(number: int, chance: random.Random, events: dict[str, list[Events]], t
         last = reported[-1]
         # Who is killed once the conversation is saved has told nobody else: what it says is there all the same.
         said = [each.content for each in place.saved.messages if each.role == "assistant"]
-        if last["status"] == "failed" or any(
-            "not known" in each or "nobody heard" in each for each in (last["text"], *said)
-        ):
+        if last["status"] == "failed" or any("not known" in each or UNKNOWN in each for each in (last["text"], *said)):
             tally.unknown += 1
         elif made == {"refund", "close"}:
             tally.done += 1

@@ -521,19 +521,29 @@ class OpenFlows:
     def _report(self, said: str, chain: Chain) -> str | None:
         """Return what is told in place of a model's text if calls were refused; None if the text may stand.
 
-        A text in which nothing denies anything may say done of what was not. What was made and what was not is told in
-        its place, and of the text only its questions are kept. A text that denies something is kept whole.
+        A text in which nothing denies anything may say done of what was not. What was made, what was not and what has
+        an unknown outcome is told in its place, and of the text only its questions are kept. A text that denies
+        something is kept whole.
         """
         refused = self._effects(chain, _refused_calls(chain))
-        if not refused:
+        doubtful = self._doubtful_tools(chain)
+        denies = has_denial(said)
+        if not refused and (not doubtful or denies):
             return None
-        undone = say("not_made", calls="; ".join(refused))
-        if has_denial(said):
+        not_made = [say("not_made", calls="; ".join(refused))] if refused else []
+        in_doubt = [say("in_doubt", tool=name) for name in doubtful]
+        undone = " ".join((*not_made, *in_doubt))
+        if denies:
             return f"{undone}\n\n{said}"
         made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
         asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
         return "\n\n".join(filter(None, (told, asked)))
+
+    def _doubtful_tools(self, chain: Chain) -> list[str]:
+        """Return the names for users of the tools that change something and have a call of unknown outcome."""
+        tools = [self.tools[each.tool] for each in _doubtful_calls(chain) if each.tool in self.tools]
+        return list(dict.fromkeys(tool.display_name for tool in tools if not tool.reads))
 
     def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
         """Return the calls with these results in words, without those of tools that only read."""
@@ -683,20 +693,44 @@ _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 def _refused_calls(chain: Chain) -> list[ToolResult]:
     """Return the refused calls that were not made later in the chain after all.
 
-    A denied call is made by a call with the same arguments, one that was refused for its place by any of its tool.
+    A denied call is made by a call with the same arguments, one that was refused for its place by any of its tool. The
+    refused repetition of a call that was made, or may have been, is none: it would be told as not done.
     """
-    requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
-    results = [each for each in chain.entries if isinstance(each, ToolResult)]
+    results = _results(chain)
     refused: list[ToolResult] = []
-    for place, each in enumerate(results):
+    for place, (each, arguments) in enumerate(results):
         if each.ok or each.called or each.unknown or each.fault not in _NOT_MADE:
             continue
-        arguments = requests[each.round, each.id].arguments
+        before = [other for other, given in results[:place] if other.tool == each.tool and given == arguments]
+        if any(other.ok or other.unknown for other in before):
+            continue
         is_denied = each.fault in {"denied", "claim"}
-        later = (other for other in results[place + 1 :] if other.ok and other.tool == each.tool)
-        if not any(not is_denied or requests[other.round, other.id].arguments == arguments for other in later):
+        later = [given for other, given in results[place + 1 :] if other.ok and other.tool == each.tool]
+        was_made = arguments in later if is_denied else bool(later)
+        if not was_made:
             refused.append(each)
     return refused
+
+
+def _doubtful_calls(chain: Chain) -> list[ToolResult]:
+    """Return the calls of unknown outcome that no later call with the same arguments has settled."""
+    results = _results(chain)
+    doubtful: list[ToolResult] = []
+    for place, (each, arguments) in enumerate(results):
+        if not each.unknown:
+            continue
+        is_settled = any(
+            other.ok and other.tool == each.tool and given == arguments for other, given in results[place + 1 :]
+        )
+        if not is_settled:
+            doubtful.append(each)
+    return doubtful
+
+
+def _results(chain: Chain) -> list[tuple[ToolResult, Mapping[str, Any]]]:
+    """Return the results of a chain with the arguments of their calls, in order."""
+    requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
+    return [(each, requests[each.round, each.id].arguments) for each in chain.entries if isinstance(each, ToolResult)]
 
 
 def _without_calls(answer: str) -> str:

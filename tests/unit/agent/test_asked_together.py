@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Agent, Approval, Conversation
+from jazz_select.errors import ToolOutcomeUnknownError
 from jazz_select.routing import Allow, Ask, Deny, SqliteClaims, Tool, ToolCall
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import NativeCall, Reply
@@ -22,10 +23,11 @@ QUESTION = f"This would be done next: {BOTH}. Shall I do all of this, yes or no?
 class Bank:
     """Money that goes to people, and receipts that are mailed."""
 
-    def __init__(self, *, fails_for: str = "", gives: str = "receipt") -> None:
+    def __init__(self, *, fails_for: str = "", hangs_up_for: str = "", gives: str = "receipt") -> None:
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.gives = gives
         self.fails_for = fails_for
+        self.hangs_up_for = hangs_up_for
 
     def tools(self) -> list[Tool]:
         def transfer(**given: Any) -> dict[str, str]:
@@ -33,6 +35,8 @@ class Bank:
                 msg = "the account is closed"
                 raise OSError(msg)
             self.log.append(("transfer", given))
+            if given["to"] == self.hangs_up_for:
+                raise ToolOutcomeUnknownError("transfer", "the bank did not answer")
             return {self.gives: f"R-{given['to']}"}
 
         def mail_receipt(**given: Any) -> dict[str, bool]:
@@ -421,6 +425,39 @@ async def test_no_text_says_done_of_what_was_denied(form: str, replies: Sequence
     (first, before, _), bank = FORMS[form], Bank()
     (result,) = await talk(agent_of(bank, ScriptedModel(*before, *replies), approve=allows_all_but_kim), *first)
     assert result.text == text
+
+
+UNKNOWN = "Transfer was begun, and its outcome is unknown: it may have been done."
+
+
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        pytest.param((transfers(KIM), "Kim has the money."), UNKNOWN, id="a lie"),
+        pytest.param(
+            (transfers(KIM), "It is not known whether Kim has it."),
+            "It is not known whether Kim has it.",
+            id="the truth",
+        ),
+        pytest.param(
+            (transfers(SAM), transfers(KIM), "Both have their money."),
+            f"Done: Transfer (to: Sam, amount: 50). {UNKNOWN}",
+            id="half a lie",
+        ),
+        pytest.param((transfers(KIM), transfers(KIM), "Kim has the money."), UNKNOWN, id="a repetition"),
+        pytest.param(
+            (transfers(KIM),) * 3,
+            f"{UNKNOWN}\n\nThis has not come to its end yet. Left to do: Pay people. Shall I go on?",
+            id="repetitions up to the limit",
+        ),
+    ],
+)
+async def test_no_text_says_done_or_not_done_of_what_nobody_knows(replies: Sequence[str], text: str) -> None:
+    bank = Bank(hangs_up_for="Kim")
+    agent = agent_of(bank, ScriptedModel(*replies), approval="never", chain_limit=3)
+    (result,) = await talk(agent, "pay_people")
+    assert result.text == text
+    assert bank.transfers.count(KIM) == 1
 
 
 async def test_what_a_limit_leaves_undone_is_told() -> None:
