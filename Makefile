@@ -153,6 +153,10 @@ bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA or JAZZ
 platforms: $(VENV)/.platforms.done ## Resolve the package for every Python and platform from wheels alone, and print the table
 	@$(BIN)/python -m benchmarks.platforms
 
+.PHONY: graphs
+graphs: $(VENV)/.graphs.done ## Make the graphs of the embedders minilm and e5 anew, from the published weights
+	@$(BIN)/python -m tools.onnx_graphs
+
 .PHONY: dockerfile
 dockerfile: $(VENV)/hadolint/bin/hadolint ## Check the Dockerfile against hadolint's rules (out of a wheel; no Docker needed)
 	@$< examples/deploy/Dockerfile && echo "examples/deploy/Dockerfile: nothing that hadolint objects to"

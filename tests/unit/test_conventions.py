@@ -465,6 +465,7 @@ READS_DATA = {
     "evaluation/changes/side_program.py": "lines of the process that started it",
     "lexicon.py": "a table of our own",
     "memory/embedders/fastembed.py": "what lies beside a model",
+    "memory/embedders/minilm.py": "a table of our own",
     "memory/engines/edge.py": "what it wrote itself",
     "phrases.py": "a table of our own",
     "service/panel/runs.py": "what it wrote itself",

