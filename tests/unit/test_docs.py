@@ -128,7 +128,6 @@ LONG_PAGES = {
     "agent.md",
     "approving.md",
     "concepts.md",
-    "pipeline.md",
 }
 """Pages that hold more than one subject still. None is to be added."""
 
