@@ -47,7 +47,7 @@ class SelectorOptions(TypedDict, total=False):
 
 
 RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "policy": "recommended"}
-"""Recommended options of a selector with a model; docs/concepts.md has the figures.
+"""Recommended options of a selector with a model; docs/policy.md has the figures.
 
 They offer as few candidates as hold the right flow in 98 of 100 requests, accept the model's "none fits", and skip the
 model if recall is sure: one in a hundred of those answers may be wrong. They are the command line's defaults.

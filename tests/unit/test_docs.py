@@ -127,7 +127,6 @@ MOST_WORDS = 1_500
 LONG_PAGES = {
     "agent.md",
     "approving.md",
-    "concepts.md",
 }
 """Pages that hold more than one subject still. None is to be added."""
 
