@@ -124,17 +124,13 @@ def test_every_page_is_listed(paper: str) -> None:
 
 
 MOST_WORDS = 1_500
-LONG_PAGES = {
-    "agent.md",
-    "approving.md",
-}
-"""Pages that hold more than one subject still. None is to be added."""
+"""A page that holds more answers more than one question: split it."""
 
 
 @pytest.mark.spec("022.7")
 def test_a_page_is_no_longer_than_one_reads() -> None:
     words = {path.name: len(path.read_text("utf-8").split()) for path in (ROOT / "docs").glob("*.md")}
-    assert {name for name, count in words.items() if count > MOST_WORDS} <= LONG_PAGES
+    assert [name for name, count in words.items() if count > MOST_WORDS] == []
 
 
 AWAITING = [
@@ -150,6 +146,14 @@ AWAITING = [
     "client.md",
     "answers.md",
     "router.md",
+    "agent-with-model.md",
+    "agent-without-model.md",
+    "running-turns.md",
+    "approving.md",
+    "once.md",
+    "pydantic-ai.md",
+    "langgraph.md",
+    "openai-agents.md",
     "embedders.md",
     "stores.md",
     "models.md",
