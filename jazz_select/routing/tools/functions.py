@@ -3,9 +3,10 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Flag
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import Annotated, Any, Final, Never, NoReturn, Optional, cast, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -39,6 +40,8 @@ _OTHER_BRANCH: Final = frozenset({"python_schema", "strict_schema", "metadata", 
 """The parts of a pydantic schema that are not met on the way from JSON."""
 _LONGEST_CAUSE: Final = 200
 _MOST_PROBLEMS: Final = 5
+_CLASSES_KEPT: Final = 256
+"""Of so many classes that tools return the schema is kept; the least recently used is dropped."""
 _RETURNED: Final = "what it returns"
 _ANYTHING: Final = TypeAdapter[Any](Any)
 _BIND: Final = "annotate it with what JSON can hold, or give it beforehand: functools.partial(function, name=value)"
@@ -482,9 +485,27 @@ def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Calla
         return None, None
     if annotation in (_MISSING, *_AS_THEY_ARE[:2]):
         return None, partial(_given, _ANYTHING)
-    adapter = _adapter(tool, _RETURNED, annotation)
-    schema = _schema_of(tool, _RETURNED, adapter, "serialization")
+    if isinstance(annotation, type) and type(annotation).__hash__ is type.__hash__:
+        adapter, schema = _output_of_class(tool, annotation)
+    else:
+        adapter = _adapter(tool, _RETURNED, annotation)
+        schema = _schema_of(tool, _RETURNED, adapter, "serialization")
     return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_given, adapter)
+
+
+def _output_of_class(tool: str, annotation: type) -> "tuple[TypeAdapter[Any], dict[str, Any]]":
+    try:
+        adapter, schema = _adapter_and_schema(annotation)
+    except Exception as error:
+        raise ToolError(tool, f"{_RETURNED}: {_cause(error)}; {_RETURN}") from error
+    return adapter, {key: deepcopy(value) for key, value in schema.items() if key != "title"}
+
+
+@lru_cache(maxsize=_CLASSES_KEPT)
+def _adapter_and_schema(annotation: type) -> "tuple[TypeAdapter[Any], dict[str, Any]]":
+    """Return what pydantic makes of a class. It takes milliseconds, and tools are made for each user of some."""
+    adapter = TypeAdapter[Any](annotation)
+    return adapter, adapter.json_schema(mode="serialization", schema_generator=_Schemas)
 
 
 def _schema_of(tool: str, what: str, adapter: "TypeAdapter[Any]", mode: Any) -> dict[str, Any]:

@@ -423,3 +423,19 @@ def test_a_default_is_shown_by_the_names_that_its_schema_has() -> None:
     shown = tool.input_schema["properties"]["page"]["default"]
     assert shown == {"pageSize": 3}
     assert invalid(tool.input_schema, {"page": shown}) == ""
+
+
+def test_tools_that_return_one_class_have_schemas_of_their_own() -> None:
+    class Parcel(BaseModel):
+        weight: float
+
+    def weigh() -> Parcel:
+        """Weigh the parcel."""
+        return Parcel(weight=1.5)
+
+    first, second = tool_from_function(weigh), tool_from_function(weigh)
+    assert first.output_schema == second.output_schema
+    changed: Any = first.output_schema
+    changed["properties"]["weight"]["minimum"] = 1
+    assert second.output_schema == tool_from_function(weigh).output_schema
+    assert first.output_schema != second.output_schema
