@@ -19,7 +19,6 @@ from jazz_select.phrases import (
     POINT,
     QUESTION_MARKS,
     SENTENCES,
-    TOKEN,
     UNPARTED,
     WORD,
     Asked,
@@ -35,6 +34,7 @@ from jazz_select.phrases import (
     phrases,
     phrases_in,
     plain,
+    tokens,
     with_whole_words,
 )
 from jazz_select.words import ACTING, stems
@@ -155,7 +155,7 @@ def is_courtesy(message: str) -> bool:
 
 def is_refusal(message: str) -> bool:
     """Whether a message answers no, without cancelling the request itself."""
-    words = TOKEN.findall(folded(message))
+    words = tokens(folded(message))
     return " ".join(each for each in words if each[0].isalnum() or UNPARTED.match(each)) in phrases()["refuses"]
 
 
@@ -516,7 +516,7 @@ class _ReadMessage:
 
     def _clauses(self, text: str) -> Iterator[_Clause]:
         for part in _PARTS.split(text):
-            words = tuple(TOKEN.findall(part))
+            words = tuple(tokens(part))
             labels = tuple(self.labels_of(words))
             if words:
                 yield _Clause(part.strip(), words, labels)
@@ -591,7 +591,7 @@ class _ReadMessage:
 
     def _is_signature(self, line: str) -> bool:
         """Whether a line stands below the end of a letter: a name, a function, a number, or what a program adds."""
-        words = TOKEN.findall(line)
+        words = tokens(line)
         labels = self.labels_of(words)
         if not labels or self._is_name(words):
             return True
@@ -732,7 +732,7 @@ def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> st
 
 def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
     """Return why the words that a model quotes are no yes, or ""."""
-    parts = [TOKEN.findall(part) for part in _PARTS.split(with_whole_words(_without_points_of_days(plain(quote))))]
+    parts = [tokens(part) for part in _PARTS.split(with_whole_words(_without_points_of_days(plain(quote))))]
     wanted = [word.casefold() for part in parts for word in part]
     words = [(word.casefold(), each) for each in read.sentences for clause in each.clauses for word in clause.words]
     why = "the words that are quoted for it are not in the message"
@@ -770,7 +770,7 @@ def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
 def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
     """Return what makes a yes in sentences none, or ""."""
     for quoted in _QUOTED.findall(read.text):
-        if any(label.kind in {"yes", "no", "beside"} for label in read.labels_of(TOKEN.findall(quoted))):
+        if any(label.kind in {"yes", "no", "beside"} for label in read.labels_of(tokens(quoted))):
             return "it quotes somebody"
     for sentence in read.sentences:
         why = _why_not_by(read, sentence, is_own=any(sentence is each for each in own))

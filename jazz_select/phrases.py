@@ -48,7 +48,8 @@ SENTENCES: Final = re.compile(r"(?:[^.!?;…。！？؟\n]|\.(?=\w))+[.!?;…。
 _APART: Final = r"\s()\[\]\"\u3040-\u30ff\u4e00-\u9fff"
 FIGURE: Final = re.compile(rf"[^,{_APART}]*[\d@](?:[^{_APART}]*[^,.;:!?{_APART}])?")
 """A word with a digit or an @: a number, an amount, an identifier or an address."""
-TOKEN: Final = re.compile(f"{FIGURE.pattern}|{WORD.pattern}")
+_TOKEN: Final = re.compile(f"{FIGURE.pattern}|{WORD.pattern}")
+_OF_A_FIGURE: Final = re.compile(r"[\d@]")
 UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
 """A character of a script without spaces, or a picture."""
 _ANSWERING: Final = ("yes", "no", "stops", "waits", "courtesy")
@@ -86,7 +87,7 @@ def kinds_in(language: str) -> Mapping[str, str]:
     for known in (language, "") if language in _languages() else ("",):
         for kind in KINDS:
             for phrase in phrases_in(known, kind):
-                found.setdefault(" ".join(TOKEN.findall(phrase)), kind)
+                found.setdefault(" ".join(tokens(phrase)), kind)
     return found
 
 
@@ -187,6 +188,18 @@ def with_whole_words(text: str) -> str:
     """Return a plain text with its numbers and negations each in one word."""
     joined = _GROUPED.sub(lambda found: found.group().replace(" ", ""), text)
     return _SPLIT.sub(r"\1n't", joined)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words, the figures and the single signs of a text, in order."""
+    if not _OF_A_FIGURE.search(text):
+        return WORD.findall(text)
+    # To look for a figure in a part without a digit takes time by the square of its length.
+    found: list[str] = []
+    for part in text.split():
+        pattern = _TOKEN if _OF_A_FIGURE.search(part) else WORD
+        found += pattern.findall(part)
+    return found
 
 
 def has_any(text: str, listed: Iterable[str]) -> bool:
