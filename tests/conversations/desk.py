@@ -83,7 +83,7 @@ async def desk_of(script: Script, tape: Tape) -> AsyncGenerator[Desk]:
 
 def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing: Narrowing = "fresh") -> Desk:
     """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
-    shop, tools, leave = _shop_of(day_of(script.facts))
+    shop, tools, leave = borrow_shop(day_of(script.facts))
     flows = registry()
     selector = FlowSelector(
         tape, flows, memory, AGENT_ID, top_k=TOP_K, model_options=ModelOptions(prompt_tokens=PROMPT_TOKENS)
@@ -100,7 +100,7 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing:
     return Desk(make(), shop, inside(tools, flows), leave, again=make)
 
 
-def _shop_of(today: date) -> tuple[Shop, list[Tool], Callable[[], None]]:
+def borrow_shop(today: date) -> tuple[Shop, list[Tool], Callable[[], None]]:
     """A shop as the data has it, its tools, and what gives them back."""
     if free := _FREE[today]:
         shop, tools = free.pop()

@@ -67,7 +67,7 @@ async def play(script: Script, tape: Tape, desk: Desk) -> Played:
     agent, conversation, context = desk.agent, None, dict(script.context)
     for number, turn in enumerate(script.turns, 1):
         context |= turn.context
-        tape.turn, asked, before = number, len(tape.asked), desk.tables()
+        tape.turn, asked = number, len(tape.asked)
         if turn.restarted and conversation is not None:
             conversation = Conversation.from_json(conversation.to_json())
             agent = desk.again() if desk.again is not None else agent
@@ -88,7 +88,7 @@ async def play(script: Script, tape: Tape, desk: Desk) -> Played:
                 number=number,
                 turn=turn,
                 result=result,
-                before=before,
+                before=played.after,
                 after=desk.tables(),
                 kinds=[each.kind for each in tape.asked[asked:]],
                 asked=asked_by,

@@ -5,20 +5,20 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.shop import Shop
-from flows.tools import shop_tools
+from flows.shop import TODAY, Shop
 from jazz_select import Agent, FlowSelector
 from jazz_select.telemetry import Span
 from jazz_select.testing import ListMemory, Recorded, ScriptedModel
 from jazz_select.values import Message
 from tests.agents import TAKE_FIRST, make_agent
 from tests.conversations import record
-from tests.conversations.desk import Desk, inside
+from tests.conversations.desk import Desk, borrow_shop, inside
 from tests.conversations.effects import diff
 from tests.conversations.judge import problems, related
 from tests.conversations.play import Played, play
@@ -45,18 +45,17 @@ def counter(reply: str = "Order {order_number} is off.") -> Desk:
     flow = registry.by_name("call_off")
     assert flow is not None
     vars(flow).update(reply=reply)
-    shop = Shop()
-    tools = shop_tools(shop)
+    shop, tools, leave = borrow_shop(TODAY)
     selector = FlowSelector(None, registry, ListMemory(metadata("call_off")), "support", policy=TAKE_FIRST)
-    return Desk(Agent(selector, tools, approval="never"), shop, inside(tools, registry))
+    return Desk(Agent(selector, tools, approval="never"), shop, inside(tools, registry), leave)
 
 
 def window(tape: Tape) -> Desk:
     """A desk without a flow, where a model says all, with so few tools that it is shown each."""
-    registry, shop = shop_of(), Shop()
-    selector = FlowSelector(None, registry, ListMemory([]), "support")
-    tools = [tool for tool in shop_tools(shop) if tool.name in ASKED]
-    return Desk(make_agent(selector, tools, tape, hooks=[tape]), shop, frozenset())
+    shop, tools, leave = borrow_shop(TODAY)
+    selector = FlowSelector(None, shop_of(), ListMemory([]), "support")
+    asked = [tool for tool in tools if tool.name in ASKED]
+    return Desk(make_agent(selector, asked, tape, hooks=[tape]), shop, frozenset(), leave)
 
 
 def script_of(folder: Path, expect: Mapping[str, Any], *said: str, each: Mapping[str, Any] | None = None) -> Script:
@@ -253,12 +252,17 @@ def test_a_reply_is_stale_where_what_it_rests_on_is_another(kind: str, was: str,
 
 def put_otherwise(kind: str, was: str, now: str) -> tuple[Recorded, Recorded]:
     """A recorded prompt that has these words, and the same with others in their place."""
-    for script in scripts():
-        for each in Tape(script.cassette).left:
-            if each.kind == kind and was in each.text:
-                changed = tuple(replace(part, content=part.content.replace(was, now)) for part in each.messages)
-                return each, replace(each, messages=changed)
+    for each in all_prompts():
+        if each.kind == kind and was in each.text:
+            changed = tuple(replace(part, content=part.content.replace(was, now)) for part in each.messages)
+            return each, replace(each, messages=changed)
     raise AssertionError(kind)
+
+
+@cache
+def all_prompts() -> list[Recorded]:
+    """The recorded prompts of all conversations, read once."""
+    return [each for script in scripts() for each in Tape(script.cassette).left]
 
 
 async def test_a_prompt_without_a_record_is_told_whole(tmp_path: Path) -> None:
