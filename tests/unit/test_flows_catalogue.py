@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from jazz_select import BaseFlow, ConditionalFlow, FlowRegistry, ParallelFlow, SequentialFlow
 from jazz_select.flow.flow_loading import load_flows
+from tests.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 SEASONAL = {"gift_wrapping", "holiday_cutoff", "holiday_returns"}
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def read_cases(name: str) -> list[Case]:
-    entries = yaml.safe_load((ROOT / "examples" / name).read_text(encoding="utf-8"))
+    entries = read_table(ROOT / "examples" / name)
     assert all(set(entry) <= {"request", "expect", "episodes", "context", "why"} for entry in entries)
     return [
         Case(

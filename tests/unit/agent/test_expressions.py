@@ -8,7 +8,6 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +20,9 @@ from jazz_select.agent.reading.expressions.reader import (
     read_expression,
     says_nothing,
 )
+from tests.tables import read_table
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("expressions.yaml").read_text("utf-8"))
+TABLE: list[dict[str, Any]] = read_table(Path(__file__).with_name("expressions.yaml"))
 CASES = [
     pytest.param(
         section["language"],

@@ -9,7 +9,6 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
 
 from jazz_select import Agent, FlowSelector
 from jazz_select.agent import TurnResult
@@ -18,11 +17,12 @@ from jazz_select.phrases import Asked
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Message
 from tests.agents import make_agent
+from tests.tables import read_table
 from tests.unit.agent.turns import destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
-ROWS: Final = yaml.safe_load(Path(__file__).with_name("yeses.yaml").read_text("utf-8"))
-UNSEEN: Final = yaml.safe_load(Path(__file__).with_name("unseen_yeses.yaml").read_text("utf-8"))
+ROWS: Final = read_table(Path(__file__).with_name("yeses.yaml"))
+UNSEEN: Final = read_table(Path(__file__).with_name("unseen_yeses.yaml"))
 SEEN: Final = ("condition", "denial", "object", "amount", "time", "person", "quoted")
 """What a rule can see, so that it makes a yes none whatever a reader says."""
 MOST_LOST: Final = 0.05

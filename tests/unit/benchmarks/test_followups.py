@@ -3,15 +3,15 @@
 from random import Random
 
 import pytest
-import yaml
 
 from benchmarks.datasets.base import Dataset, Entry, Request
 from benchmarks.followups import WRITTEN, Asked, kinds, mail, mistyped, own_kinds
 from benchmarks.languages import WRITTEN as LANGUAGES
 from benchmarks.report_people import followups_table, languages_table
 from jazz_select.memory.requests import HOLLOW
+from tests.tables import read_table
 
-SAID = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
+SAID = read_table(WRITTEN)
 
 
 @pytest.mark.parametrize("errors", [0, 1, 2])
@@ -54,7 +54,7 @@ def test_a_query_by_each_way() -> None:
 
 def test_what_was_written_is_enough() -> None:
     assert all(len(its) >= 20 for its in own_kinds(SAID).values())
-    assert all(len(told["requests"]) >= 20 for told in yaml.safe_load(LANGUAGES.read_text(encoding="utf-8")).values())
+    assert all(len(told["requests"]) >= 20 for told in read_table(LANGUAGES).values())
 
 
 def test_tables() -> None:

@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.evaluation import Case, Findings, check
 from jazz_select.routing.tools.tool import Tool
+from tests.tables import read_table
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
 HERE = Path(__file__).parent / "catalogues"
 Flows = dict[str, dict[str, Any]]
 CLEAN: Mapping[str, Flows] = {
-    name: {flow["name"]: flow for flow in yaml.safe_load((HERE / f"{name}.yaml").read_text("utf-8"))}
-    for name in ("airline", "library")
+    name: {flow["name"]: flow for flow in read_table(HERE / f"{name}.yaml")} for name in ("airline", "library")
 }
 pytestmark = NEEDS_STATIC
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from jazz_select.evaluation import Case, Difference, Query, comment, diff
 from jazz_select.evaluation.changes.difference import ChangeKind, Effect, FlowChanges, RouteChange, Totals
 from jazz_select.evaluation.changes.reasons import reasons
 from jazz_select.evaluation.changes.snapshots import Source, Undone
 from jazz_select.evaluation.route import Routed
+from tests.tables import read_table
 from tests.unit.evaluation.repository import repository
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
 HERE = Path(__file__).parent / "catalogues"
 Flows = dict[str, dict[str, Any]]
-CLEAN: Flows = {flow["name"]: flow for flow in yaml.safe_load((HERE / "airline.yaml").read_text("utf-8"))}
+CLEAN: Flows = {flow["name"]: flow for flow in read_table(HERE / "airline.yaml")}
 LURE = "credit my mother's points at the gate"
 ASKED = [
     *("please drop the seats", "void the booking", "cancel my seats please", "drop my reservation and void it"),

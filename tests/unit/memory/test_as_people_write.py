@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from benchmarks.followups import WRITTEN, mail, mistyped
 from jazz_select import FlowRegistry, ProceduralMemory, load_flows, sync_registry
 from jazz_select.memory.requests import MOST_SENTENCES, sentences
 from jazz_select.ports import Vectors
 from jazz_select.testing import FailingEmbedder, HashEmbedder
+from tests.tables import read_table
 from tests.unit.memory.cards import CARDS
 
 FLOWS = Path(__file__).parents[3] / "flows"
-SAID = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
+SAID = read_table(WRITTEN)
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 

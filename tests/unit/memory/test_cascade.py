@@ -6,7 +6,6 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-import yaml
 
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.build import load_registry
@@ -18,12 +17,13 @@ from jazz_select.memory.fit.model import UNREAD
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.testing import FailingEmbedder, HashEmbedder, check_embedder
 from jazz_select.values import RecallResult
+from tests.tables import read_table
 from tests.unit.memory.cards import CARDS
 from tests.unit.memory.conftest import Place, opened
 from tests.vectors import NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
-LABELLED = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))[::2]
+LABELLED = read_table(ROOT / "examples" / "eval.yaml")[::2]
 """Half of them: all of both kinds, sure and unsure, are there."""
 ASKED: list[str] = [each["request"] for each in LABELLED]
 

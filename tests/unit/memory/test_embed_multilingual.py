@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from benchmarks.followups import own_flows
 from benchmarks.index import AGENT
@@ -18,6 +17,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
 from jazz_select.memory.languages import is_in_another
 from jazz_select.testing import check_embedder
+from tests.tables import read_table
 
 HAS_E5, HAS_USE = all(map(find_spec, e5.PARTS)), find_spec(multilingual.PACKAGE) is not None
 INSTALLED = pytest.mark.skipif(not (HAS_E5 or HAS_USE), reason="the extra multilingual is missing")
@@ -35,7 +35,7 @@ SPOKEN = ("german", "spanish", "japanese")
 @EACH
 @pytest.mark.spec("006.3")
 async def test_requests_in_other_languages_find_their_flows(embedder: type[E5Embedder | MultilingualEmbedder]) -> None:
-    written = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
+    written = read_table(WRITTEN)
     opened = embedder()
     check_embedder(opened)
     async with own_flows(opened, language="none") as memory:
@@ -50,7 +50,7 @@ async def test_requests_in_other_languages_find_their_flows(embedder: type[E5Emb
 @INSTALLED
 @pytest.mark.spec("006.3")
 async def test_by_default_it_reads_what_is_not_in_english_and_nothing_else() -> None:
-    written = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
+    written = read_table(WRITTEN)
     async with own_flows("auto", language="english") as memory:
         first, second = memory.embedder.removeprefix("languages(").rstrip(")").split(", ")
         assert second.startswith("multilingual:")

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,13 +15,14 @@ from jazz_select import ProceduralMemory
 from jazz_select.build import load_registry
 from jazz_select.memory.fit.sureness import fit_logistic
 from jazz_select.values import FlowCard
+from tests.tables import read_table
 from tests.vectors import EMBEDDER
 
 ROOT = Path(__file__).parents[3]
 CARDS = {flow.name: flow.card() for flow in load_registry(ROOT / "flows").values()}
 ASKED: list[tuple[str, str]] = [
     (each["request"], each["expect"][0])
-    for each in yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text(encoding="utf-8"))
+    for each in read_table(ROOT / "examples" / "eval.yaml")
     if len(each["expect"]) == 1
 ]
 """Requests that another author wrote, and the flow for each."""
