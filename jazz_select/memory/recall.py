@@ -20,12 +20,12 @@ from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
     EncodedRequest,
-    OffloadPolicy,
     RecallQuery,
     RecallScope,
     clarity,
     names_in,
     nearness,
+    read_texts,
     shorten_query,
     written_now,
 )
@@ -408,7 +408,6 @@ class Retriever:
         self._language: str = getattr(encoder.embedder, "language", "")
         self._hollow: dict[int, Vectors] = {}
         """The vectors of `HOLLOW` by stage, made at first use."""
-        self._pace = OffloadPolicy()
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
@@ -421,7 +420,7 @@ class Retriever:
         for number, each in enumerate(requests):
             if len(each.own_text) >= LONG:
                 requests[number] = await shorten_query(
-                    each, scope, self._store, lexical=self._encoder.lexical, pace=self._pace, terms=model.terms
+                    each, scope, self._store, lexical=self._encoder.lexical, terms=model.terms
                 )
                 if len(requests) > 1:
                     await give_way()
@@ -505,7 +504,7 @@ class Retriever:
             return []
         texts, slow = [each.query + each.focus for each in requests], self._encoder.stages[stage].offload
         read = partial(self._encode, requests, scope, model, stage, strict=strict)
-        asked, queries, degraded = await self._pace.run(texts, read, slow=slow)
+        asked, queries, degraded = await read_texts(texts, read, slow=slow)
         asking = [any(query.arms for query in group) for group in queries]
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [model.usual.evened(_with_numbers(each)) for each in (await self._store.search(flat) if flat else ())]

@@ -117,11 +117,10 @@ _MIN_LETTERS = 4
 MAX_CLAUSES = 6
 _AT_ONCE = 4_000
 """Maximum size of texts, in bytes of UTF-8, that are encoded on the event loop; more go to a thread."""
-_DICTIONARIES = {
-    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
-    "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
-}
-"""Scripts that need a dictionary, which is loaded at their first letter."""
+_DICTIONARY_LETTER = re.compile(
+    "[\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+)
+"""A letter of kana or Han, which need a dictionary."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -304,26 +303,17 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
         raise ConfigError(f"{what} must be a string, got {wrong[0]!r:.80}")
 
 
-class OffloadPolicy:
-    """Keeps slow reading off the event loop: of long texts, and of the first texts that need a dictionary."""
+async def read_texts(texts: Iterable[str], read: Callable[[], T], *, slow: bool = False) -> T:
+    """Return `read()`, which reads these texts; run it in a thread where it would hold up the event loop.
 
-    def __init__(self) -> None:
-        self._unread = dict(_DICTIONARIES)
-
-    async def run(self, texts: Iterable[str], read: Callable[[], T], *, slow: bool = False) -> T:
-        """Return `read()`, which reads these texts; run it in a thread where it is `slow` or the texts make it so."""
-        size, scripts = 0, set[str]()
-        for text in texts:
-            start = text[:MAX_QUERY_CHARS]
-            if start.isascii():
-                size += len(start)
-                continue
-            size += len(start.encode(errors="surrogatepass"))
-            scripts.update(script for script, letter in self._unread.items() if letter.search(start))
-        result = await compute(read) if slow or scripts or size > _AT_ONCE else read()
-        for script in scripts:  # their dictionaries are loaded now
-            self._unread.pop(script, None)
-        return result
+    That is where it is `slow`, where the texts are long, and where they need a dictionary, whose first loading takes
+    seconds.
+    """
+    starts = [text[:MAX_QUERY_CHARS] for text in texts]
+    size = sum(len(start.encode(errors="surrogatepass")) for start in starts)
+    if slow or size > _AT_ONCE or any(map(_DICTIONARY_LETTER.search, starts)):
+        return await compute(read)
+    return read()
 
 
 LONG = 1_000
@@ -376,7 +366,6 @@ async def shorten_query(
     store: FlowStore,
     *,
     lexical: Lexical,
-    pace: OffloadPolicy,
     terms: TermCounts | None,
 ) -> RecallQuery:
     """Reduce a long request to the sentences that match some flow best; as it is if no flow shares a word with it.
@@ -393,7 +382,7 @@ async def shorten_query(
         own: dict[str, Any] = {"agent_id": scope.agent_id, "dense": None, "depth": 1, "exclude": scope.exclude}
         return [(text, HybridQuery(sparse=each, **own)) for text, each in zip(texts, weighed, strict=True)]
 
-    asked = await pace.run([whole], read)
+    asked = await read_texts([whole], read)
     found = iter(await store.search([query for _, query in asked if query.arms]))
     weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
     kept = " ".join(_best([text for text, _ in asked], weights))

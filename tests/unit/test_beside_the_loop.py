@@ -221,15 +221,12 @@ class NotingEmbedder(HashEmbedder):
         pytest.param("주문을 취소", False, id="Hangul"),
     ],
 )
-async def test_a_dictionary_is_loaded_beside_the_loop_and_once(text: str, beside: bool) -> None:
+async def test_a_text_that_needs_a_dictionary_is_read_beside_the_loop(text: str, beside: bool) -> None:
     embedder = NotingEmbedder()
     async with await ProceduralMemory.open(":memory:", embedder=embedder) as memory:
         await memory.memorize(card("refund", "give it back"), "shop")
         await memory.recall(text, "shop")
         assert (MAIN not in embedder.threads) is beside
-        embedder.threads.clear()
-        await memory.recall(text, "shop")
-        assert set(embedder.threads) == {MAIN}
 
 
 async def test_a_thread_that_has_come_back_is_given_more_and_one_that_hangs_is_not() -> None:
