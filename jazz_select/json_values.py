@@ -1,4 +1,16 @@
-"""Values of any type as JSON: copies that can be stored anywhere, bounded in depth and size."""
+"""Values of any type as JSON: copies that can be stored anywhere, bounded in depth and size.
+
+Which function to take:
+
+| For | Copy | Text |
+|---|---|---|
+| data; raises for what has no JSON form | `as_json` | `as_bytes` |
+| any value; a text stands for what has no JSON form | `plain` | `json_bytes`, `json_text`, `indented_json` |
+| comparing, digests | | `canonical_bytes` |
+| what is kept or shown to a model: also bounded | `storable`, `storable_fields` | `storable_text`, `shorter_text` |
+
+`text.json_line` writes one line for a prompt.
+"""
 
 import json
 import math
@@ -169,13 +181,27 @@ def as_bytes(value: object) -> bytes:
 
 def json_bytes(value: object) -> bytes:
     """Return the JSON text of `plain`, in one step."""
+    return _text_of_any(value)
+
+
+def json_text(value: object) -> str:
+    """Return the JSON text of `plain` as a string."""
+    return json_bytes(value).decode()
+
+
+def indented_json(value: object) -> str:
+    """Return the JSON text of `plain` for people to read, indented by two blanks."""
+    return _text_of_any(value, orjson.OPT_INDENT_2).decode()
+
+
+def _text_of_any(value: object, option: int = 0) -> bytes:
     try:
-        return orjson.dumps(value, default=_substitute, option=_OPTIONS)
+        return orjson.dumps(value, default=_substitute, option=_OPTIONS | option)
     except Exception:  # noqa: BLE001 - any error of a value; convert it piece by piece
-        return orjson.dumps(storable(value))
+        return orjson.dumps(storable(value), option=option)
 
 
-def plain_bytes(value: object) -> bytes:
+def canonical_bytes(value: object) -> bytes:
     """Return JSON text with sorted keys: equal for equal values, and for no others."""
     try:
         text = orjson.dumps(value, default=exactly, option=_OPTIONS | orjson.OPT_SORT_KEYS)
@@ -194,8 +220,6 @@ def exactly(value: object) -> object:
     if isinstance(value, Decimal):
         number = _number(value)
         return number if number is not None and Decimal(str(number)) == value else str(value)
-    if isinstance(value, date | time):
-        return value.isoformat()
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return {**vars(value), **cast("dict[str, Any]", getattr(value, "model_extra", None) or {})}
     return cast("object", value.value) if isinstance(value, Enum) else _substitute(value)
@@ -472,6 +496,8 @@ def _substitute(value: object) -> object:
     try:
         if isinstance(value, BaseException):
             return error_data(value)
+        if isinstance(value, date | time):
+            return value.isoformat()
         if isinstance(value, set | frozenset):
             return sorted(cast("set[object]", value), key=as_text)
         if is_dataclass(value):

@@ -12,10 +12,8 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import orjson
-
 from jazz_select.errors import MissingExtraError
-from jazz_select.json_values import plain
+from jazz_select.json_values import json_text
 from jazz_select.telemetry import Span
 from jazz_select.text import as_text
 
@@ -192,4 +190,4 @@ def _value(value: object) -> Any:
         return value
     if isinstance(value, str | int):
         return as_text(value)
-    return orjson.dumps(plain(value)).decode()
+    return json_text(value)

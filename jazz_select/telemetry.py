@@ -20,10 +20,8 @@ from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import Any, Final, Literal, Protocol, Self
 
-import orjson
-
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import plain
+from jazz_select.json_values import json_text, plain
 from jazz_select.serialization import unreadable, value_of
 from jazz_select.text import describe_error, one_line
 
@@ -159,7 +157,7 @@ class Trace:
             passed_on.error = span.error
             self._outer.trace.ended(passed_on)
         elif _log.isEnabledFor(logging.DEBUG):  # only the outermost trace logs, since all have redacted its content
-            _log.debug("%s | %s", line_of(span), orjson.dumps(span.as_json()).decode()[:_LONGEST_LINE])
+            _log.debug("%s | %s", line_of(span), json_text(span.as_json())[:_LONGEST_LINE])
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return all spans as plain JSON values; `parent` is the index of the enclosing span, if any."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeGuar
 from uuid import NAMESPACE_DNS, uuid5
 
 from jazz_select.arguments import Constraint, Positive
-from jazz_select.json_values import json_bytes, plain
+from jazz_select.json_values import json_text, plain
 from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
 from jazz_select.serialization import JsonData, read_json, value_of, whole_of
 from jazz_select.stages import LeaveOneOutConfidence, StageRecord, Thresholds, Usage, UserQuestion
@@ -301,7 +301,7 @@ class RecallResult(list[dict[str, Any]]):
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON text."""
-        return json_bytes(self.to_dict()).decode()
+        return json_text(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "RecallResult":

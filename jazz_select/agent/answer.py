@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
@@ -21,7 +19,7 @@ from jazz_select.days import in_full
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input
-from jazz_select.json_values import as_json, storable, storable_fields
+from jazz_select.json_values import as_json, json_text, storable, storable_fields
 from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
@@ -471,7 +469,7 @@ class AnswerWriter:
     async def _fill_schema(self, state: TurnState, schema: OutputSchema) -> tuple[TurnState, Tier]:
         filled = filled_schema(schema, state.runs)
         if filled is not None:
-            text = orjson.dumps(filled.plain).decode()
+            text = json_text(filled.plain)
             return replace(state, value=filled.value, text=text), Tier.DETERMINISTIC
         chain = _transcript(state)
         if self.model is None:

@@ -17,9 +17,9 @@ from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import (
     Secret,
+    canonical_bytes,
     exactly,
     plain,
-    plain_bytes,
     shortened_json,
     signed,
     storable,
@@ -683,7 +683,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         The message counts only in the first turn, where nothing else distinguishes two turns.
         """
         said = [[each.role, each.content] for each in self.messages]
-        return sha256(plain_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
+        return sha256(canonical_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
 
     @property
     def said_in(self) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from jazz_select.agent.flows.flow_runner import CallToCome, steps_left
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.turn import FlowRun
 from jazz_select.flow.base import BaseFlow, chain_of
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
@@ -292,7 +292,7 @@ class TurnApproval:
                 known = calls_of_unknown_outcome.get(_place_of(path, tool, arguments))
                 if known:
                     return known
-            return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
+            return sha256(canonical_bytes([self._key, *place, number])).hexdigest()[:32]
 
         return name
 

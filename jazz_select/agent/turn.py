@@ -31,7 +31,7 @@ from jazz_select.agent.conversation import (
 from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, json_bytes, plain, too_much
+from jazz_select.json_values import Secret, json_text, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.routing.records import StepRecord
 from jazz_select.selector.prompt import PromptHistoryRecorder
@@ -207,7 +207,7 @@ class TurnResult(TurnOutcome):
 
     def to_json(self, *, secret: Secret | None = None) -> str:
         """Return `to_dict` as JSON text."""
-        return json_bytes(self.to_dict(secret=secret)).decode()
+        return json_text(self.to_dict(secret=secret))
 
     @classmethod
     def from_json(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import orjson
 import typer
 from rich.console import RenderableType
 from rich.text import Text
@@ -19,6 +18,7 @@ from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Sev
 from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
+from jazz_select.json_values import indented_json
 from jazz_select.selector.policy import policy_of_settings
 from jazz_select.text import count_of
 
@@ -52,8 +52,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
             agent_id=settings.agent_id,
         )
     if given.sarif is not None:
-        report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        write_file(given.sarif, report.decode(), option="--sarif")
+        write_file(given.sarif, f"{indented_json(sarif(findings))}\n", option="--sarif")
     tell(findings.to_dict(), _findings(findings, settings.flows), findings.notes, json=given.json, prefix="note: ")
     level = given.fail_on or how.fail_on
     if level != "never" and findings.at_least(level):

@@ -8,7 +8,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -58,7 +57,7 @@ from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Routed, RouteOptions
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
-from jazz_select.json_values import plain
+from jazz_select.json_values import indented_json
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import count_of
 
@@ -183,7 +182,7 @@ def _text(
     form: str, found: Evaluation, given: "EvalCommand", shown: Iterable[RenderableType], failed: Sequence[str]
 ) -> str:
     if form == "json":
-        return orjson.dumps(plain(found.to_dict()), option=orjson.OPT_INDENT_2).decode()
+        return indented_json(found.to_dict())
     if form == "junit":
         return junit(found, name=given.file.stem)
     if form == "markdown":

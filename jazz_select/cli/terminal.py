@@ -204,11 +204,9 @@ def emit(value: Any) -> None:
     Keys may be added; none is renamed or removed without a major version. Times are seconds, and `null` stands for what
     is not known. What UTF-8 cannot hold is replaced.
     """
-    import orjson
+    from jazz_select.json_values import indented_json
 
-    from jazz_select.json_values import plain
-
-    typer.echo(orjson.dumps(plain(value), option=orjson.OPT_INDENT_2))
+    typer.echo(indented_json(value))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.data_files import Document, documents_of, json_value, read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.text import beginning, describe_value, did_you_mean, nfc, nfkc, problem_of, unknown_field
 from jazz_select.values import flow_id
 
@@ -468,4 +468,4 @@ def _label(case: Case) -> str:
 def what_is_asked(case: Case) -> tuple[object, ...]:
     """Return a key of the request with its episodes and context, ignoring case and white space."""
     texts = tuple(" ".join(nfkc(each).casefold().split()) for each in (case.request, *case.episodes))
-    return (texts, plain_bytes(case.context))
+    return (texts, canonical_bytes(case.context))

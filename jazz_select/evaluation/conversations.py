@@ -3,7 +3,6 @@
 `examples/clinic/conversations.yaml` is an example; `docs/conversation-cases.md` describes the fields.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -284,13 +283,13 @@ def _reply(given: object) -> object:
         if fields == {"blocked", "text"}:
             return _calls(reply["text"], [(BLOCKED, {"reason": reply["blocked"]})])
     if isinstance(given, Mapping | list):
-        return json.dumps(plain(cast("object", given)), ensure_ascii=False)
+        return json_line(plain(cast("object", given)))
     return given
 
 
 def _calls(text: object, calls: Sequence[tuple[str, object]]) -> str:
     made = [{"id": f"s{number}", "tool": tool, "arguments": given} for number, (tool, given) in enumerate(calls, 1)]
-    return json.dumps(plain({**({"text": text} if text else {}), "tool_calls": made}), ensure_ascii=False)
+    return json_line(plain({**({"text": text} if text else {}), "tool_calls": made}))
 
 
 class TurnCase(Strict):

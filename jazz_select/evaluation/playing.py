@@ -1,6 +1,5 @@
 """Playing conversation cases with an agent, and their results."""
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +18,7 @@ from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed
-from jazz_select.json_values import json_or_same, plain
+from jazz_select.json_values import json_or_same, json_text, plain
 from jazz_select.routing.tool_call import stubbed
 from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.text import beginning, count_of, describe_error, one_line
@@ -353,7 +352,7 @@ class Script:
         here = first_reader()
         if here and self._chooses is not None and [*self._chooses] != [here]:
             wish = {"id": "s0", "tool": ANOTHER_WISH, "arguments": {"wish": self._turn.say}}
-            return Reply(text=json.dumps({"tool_calls": [wish]}), model="script")
+            return Reply(text=json_text({"tool_calls": [wish]}), model="script")
         if not self._left:
             self._in_vain.append(one_line(asked))
             raise ModelError("script", "the script of the turn has no reply to this", retryable=False)
@@ -372,7 +371,7 @@ class Script:
             if name not in ids:
                 self._not_offered.append(f"{name} is not among {', '.join(ids) or 'the candidates: there are none'}")
             read["off" if each != name else "flows"].append(ids.get(name, name))
-        return json.dumps(plain(read))
+        return json_text(read)
 
     def checks(self) -> tuple[Check, ...]:
         """Return failed checks for the problems of the script in the last turn."""

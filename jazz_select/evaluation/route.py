@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.selector.candidates_stage import Request, SelectRequest
 from jazz_select.selector.policy import PRESETS, Policy, policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult
@@ -151,7 +151,7 @@ async def routes(
     selector = FlowSelector(_Unasked(), registry, watched, agent_id, **options.for_selector())
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # one call of select_many has one context
     for place, each in enumerate(asked):
-        groups[plain_bytes(each.context)].append(place)
+        groups[canonical_bytes(each.context)].append(place)
     found: dict[int, Routed] = {}
     batches = (group[at : at + _AT_ONCE] for group in groups.values() for at in range(0, len(group), _AT_ONCE))
     for places in batches:

@@ -28,7 +28,7 @@ from jazz_select.evaluation.corrections import why_unfit
 from jazz_select.evaluation.overlay import yaml_text
 from jazz_select.evaluation.whole_files import locked, write_readable
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.memory.encoder import Encoder
 from jazz_select.outcomes.evidence import read_evidence, witnessed
 from jazz_select.outcomes.log import OutcomeLog
@@ -116,7 +116,7 @@ class ToolExamples(BaseModel):
 
 def definition_of(tool: Tool) -> str:
     """Return a digest of what a tool says of itself to models: name, description and schema."""
-    return sha256(plain_bytes([tool.name, tool.description, tool.input_schema])).hexdigest()[:_DIGITS]
+    return sha256(canonical_bytes([tool.name, tool.description, tool.input_schema])).hexdigest()[:_DIGITS]
 
 
 def load_tool_examples(file: Path) -> ToolExamples:

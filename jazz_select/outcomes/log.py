@@ -15,10 +15,9 @@ from pathlib import Path
 from time import time
 from typing import Annotated, Final, Self
 
-import orjson
-
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError, OutcomeQuotaError
+from jazz_select.json_values import json_text
 from jazz_select.outcomes.callers import current_caller, current_conversation
 from jazz_select.outcomes.entries import MOVE_COLUMNS, TAKEN_BACK, Feedback, Logged, RecallAnswer
 from jazz_select.outcomes.file_store import FileLogStore, log_path
@@ -172,7 +171,7 @@ class OutcomeLog:
                 alone,
                 _names(chosen),
                 _names([each.flow_name or each.flow_id for each in offered]),
-                orjson.dumps([_rounded(each.confidence) for each in offered]).decode(),
+                json_text([_rounded(each.confidence) for each in offered]),
                 _rounded(decision.p_none),
                 decision.reason.value,
                 decision.tier.value,
@@ -416,7 +415,7 @@ def _asks_model(decision: Decision) -> bool:
 
 
 def _names(names: Sequence[str]) -> str:
-    return orjson.dumps([as_text(name)[:_LONGEST_NAME] for name in names]).decode()
+    return json_text([as_text(name)[:_LONGEST_NAME] for name in names])
 
 
 def _rounded(number: float | None) -> float | None:

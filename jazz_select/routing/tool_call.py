@@ -26,7 +26,7 @@ from jazz_select.errors import (
     ToolError,
     ToolOutcomeUnknownError,
 )
-from jazz_select.json_values import as_json, has_fields, plain_bytes, too_much
+from jazz_select.json_values import as_json, canonical_bytes, has_fields, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import CallSource, Fault, StepError, ToolCall
@@ -196,7 +196,7 @@ async def _call_with(
 
 def identity_of(digest: str, arguments: Mapping[str, Any], words: str) -> str:
     """Return the identity of a call: of the tool with this digest, with these arguments, as its `confirm` words it."""
-    return sha256(plain_bytes([digest, arguments, words])).hexdigest()
+    return sha256(canonical_bytes([digest, arguments, words])).hexdigest()
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
@@ -371,7 +371,7 @@ async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | 
 
 def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return a digest of tool and arguments, whatever the order of the arguments."""
-    return sha256(plain_bytes([tool, arguments])).hexdigest()
+    return sha256(canonical_bytes([tool, arguments])).hexdigest()
 
 
 def fingerprint_once(tool: Tool, arguments: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data, flow_of, live_flows
 from jazz_select.flow.definition import render_followed
-from jazz_select.json_values import json_bytes, plain
+from jazz_select.json_values import json_text, plain
 from jazz_select.notebook import page_html
 from jazz_select.serialization import read_json, unreadable, value_of, whole_of
 from jazz_select.telemetry import Span
@@ -140,7 +140,7 @@ class FlowSelectionResult:
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON text."""
-        return json_bytes(self._data()).decode()
+        return json_text(self._data())
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":

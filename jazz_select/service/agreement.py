@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from jazz_select.errors import DatabaseError, JazzSelectError, OtherFilesError
 from jazz_select.evaluation.overlay import Overlay, examples_of
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.postgres.catalogues import CatalogueVersion, SharedCatalogue
 from jazz_select.service.source_files import look, source_location
 from jazz_select.text import describe_error
@@ -54,7 +54,7 @@ def catalogue_digest(flows: str | None, registry: Mapping[str, BaseFlow], learne
     checksums = sorted((each.id, each.compute_checksum()) for each in registry.values())
     live = None if learned is None else learned.version("live")
     texts = {flow: sorted(texts) for flow, texts in sorted(examples_of(live).items()) if texts}
-    return sha256(plain_bytes([sorted(found), checksums, texts])).hexdigest()
+    return sha256(canonical_bytes([sorted(found), checksums, texts])).hexdigest()
 
 
 class LiveFlows(Protocol):

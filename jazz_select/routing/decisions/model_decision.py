@@ -9,7 +9,7 @@ from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, 
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, DecisionReplyError, ModelError
-from jazz_select.json_values import json_bytes
+from jazz_select.json_values import json_text
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.decision_points import Chosen, ToolCandidate, ToolChoice
 from jazz_select.selector.reply import ParsedReply, read_reply
@@ -194,4 +194,4 @@ def _as_json(context: Mapping[str, Any]) -> str:
 
 
 def _dumped(value: object) -> str:
-    return in_one_line(json_bytes(clean(value) if isinstance(value, str) else value).decode())
+    return in_one_line(json_text(clean(value) if isinstance(value, str) else value))

@@ -23,7 +23,7 @@ from jazz_select.chat.json_reader import (
     unquoted,
 )
 from jazz_select.chat.reasoning import without_reasoning
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
 _CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
@@ -99,7 +99,7 @@ class ToolReply:
         return replace(self, calls=calls)
 
     def _trusted(self, call: PlanStep, seen: set[bytes]) -> PlanStep:
-        own = plain_bytes((call.tool, call.arguments))
+        own = canonical_bytes((call.tool, call.arguments))
         twice = own in seen
         seen.add(own)
         if call.problem or (self.alone and not twice):
@@ -207,7 +207,7 @@ def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
         if said.calls and _QUOTED.search(before[-_BEFORE:]):
             notes["a call was quoted, not made"] = None
             continue
-        own = plain_bytes(where.value)
+        own = canonical_bytes(where.value)
         if own in seen:
             notes["a call was repeated"] = None
             continue

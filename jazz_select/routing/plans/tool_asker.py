@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
 from jazz_select.chat.models import ModelLike
-from jazz_select.json_values import json_bytes
+from jazz_select.json_values import json_text
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.names.resolution import NameIndex
@@ -219,4 +219,4 @@ def _line(tool: Tool) -> str:
         "parameters": schema_shown(tool.input_schema),
         **({} if tool.output_schema is None else {"returns": schema_shown(tool.output_schema)}),
     }
-    return in_one_line(json_bytes(told).decode())
+    return in_one_line(json_text(told))

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import has_fields, plain, plain_bytes
+from jazz_select.json_values import canonical_bytes, has_fields, plain
 from jazz_select.routing.schemas.places import (
     Path,
     input_names,
@@ -174,7 +174,7 @@ def describe_dropped(tool: str, dropped: Iterable[str]) -> str:
 
 
 def _is_equal(one: object, other: object) -> bool:
-    return one is other or plain_bytes(one) == plain_bytes(other)
+    return one is other or canonical_bytes(one) == canonical_bytes(other)
 
 
 def _taken(inputs: ContextInputs, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
@@ -312,7 +312,7 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
         if found:
             used[name] = found[0]
             paths[name] = path
-            if len({plain_bytes(keys.values[each]) for each in found}) > 1:
+            if len({canonical_bytes(keys.values[each]) for each in found}) > 1:
                 listed = " and ".join(map(repr, found))
                 problem = f"the context holds {listed}, and either may be meant by its input {name!r}; give one of them"
         elif name in declared:

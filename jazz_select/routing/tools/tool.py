@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
-from jazz_select.json_values import plain_bytes
+from jazz_select.json_values import canonical_bytes
 from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.schemas.places import (
     Path,
@@ -231,7 +231,7 @@ class Tool:
         what: list[object] = [self.name, self.title, self.id, self.description, self.call_schema, effects]
         if self.from_context:
             what.append(self.from_context)
-        return sha256(plain_bytes(what)).hexdigest()
+        return sha256(canonical_bytes(what)).hexdigest()
 
     @property
     def effect(self) -> str:

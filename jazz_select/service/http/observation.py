@@ -10,12 +10,12 @@ from secrets import token_hex
 from time import perf_counter
 from typing import Final
 
-import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.agent.turn import TurnResult
+from jazz_select.json_values import json_text
 from jazz_select.outcomes.audit import Audit
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.http.limits import CONNECTION, Lifecycle, catalogue_of
@@ -228,4 +228,4 @@ class Watched:
                 "ms": round(1000 * seconds, 3),
                 "bytes": size,
             }
-            access_log.info("%s", orjson.dumps(told).decode())
+            access_log.info("%s", json_text(told))

@@ -16,6 +16,7 @@ import orjson
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 
+from jazz_select.json_values import json_text
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
 from jazz_select.routing.question import question, visible
 from jazz_select.routing.records import ToolCall
@@ -125,7 +126,7 @@ def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequi
     text = elicitation_question(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
     # A call that the application names is asked about anew each time, and so each question is one of its own.
-    kept = orjson.dumps([call.id, call.identity, token_hex(8)]).decode()
+    kept = json_text([call.id, call.identity, token_hex(8)])
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
 
 

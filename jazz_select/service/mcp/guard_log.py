@@ -7,10 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import shorter_text
+from jazz_select.json_values import json_bytes, shorter_text
 from jazz_select.text import beginning, describe_error, json_line
 from jazz_select.threads import in_thread
 
@@ -75,7 +73,7 @@ class GuardLog:
             told[name] = beginning(text, _LONGEST_TEXT)
         if self._with_arguments and arguments is not None:
             told["arguments"] = shorter_text(dict(arguments), _LONGEST_ARGUMENTS)
-        return orjson.dumps(told, default=str) + b"\n"
+        return json_bytes(told) + b"\n"
 
     async def note(self, event: str, fields: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> None:
         """Add a line about what has happened already; a failure is logged."""

@@ -5,12 +5,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import orjson
 from mcp import types
 from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.errors import ToolOutcomeUnknownError
-from jazz_select.json_values import shorter_text, storable, storable_text, too_much
+from jazz_select.json_values import json_text, shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.context_inputs import NOT_USED
@@ -163,4 +162,4 @@ def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
 
 
 def _json(value: Mapping[str, Any]) -> list[types.ContentBlock]:
-    return [types.TextContent(text=orjson.dumps(value).decode())]
+    return [types.TextContent(text=json_text(value))]

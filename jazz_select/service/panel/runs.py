@@ -23,6 +23,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
+from jazz_select.json_values import indented_json
 from jazz_select.selector.forecast import LoggedAlone, logged_alone
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.running import RunningCatalogue
@@ -127,7 +128,7 @@ class Runs:
     async def _kept(self, run: dict[str, Any], body: RunBody) -> None:
         try:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
-            text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
+            text = indented_json(found).encode()
             file = self._files.runs / f"{run['id']}.json"
             await compute(replaced, file, text, read_run, advice="judge fewer cases at once")
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of

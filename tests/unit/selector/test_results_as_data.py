@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -470,6 +471,13 @@ def test_whatever_a_value_holds_it_is_told_as_json() -> None:
     assert (told["1"], told["set"], told["half"]) == ("[a object]", ["a", "b"], "\ufffd")
     assert "0x" not in json.dumps(told), "no address in memory"
     assert plain(deep(1_000))
+
+
+@pytest.mark.parametrize("beside", ["a text", "\ud800"], ids=ascii)
+def test_a_moment_is_told_the_same_whatever_stands_beside_it(beside: str) -> None:
+    moment = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
+    told = plain({"moment": moment, "day": moment.date(), "beside": beside})
+    assert (told["moment"], told["day"]) == ("2026-05-04T09:30:00+00:00", "2026-05-04")
 
 
 @pytest.mark.parametrize(
