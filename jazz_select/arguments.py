@@ -36,14 +36,16 @@ class Constraint:
     """
 
     def __init__(self, words: str, **bounds: object) -> None:
-        """Take the words, and the bounds as pydantic-core names them, such as `ge` or `min_length`."""
+        """Take the words, and the bounds as pydantic's `Field` names them, such as `ge` or `min_length`."""
         self.words = words
         self._bounds = bounds
 
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: Callable[[object], Mapping[str, Any]]
-    ) -> "CoreSchema":
-        return cast("CoreSchema", {**handler(source), **self._bounds})
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], "CoreSchema"]) -> "CoreSchema":
+        from pydantic import Field
+
+        # `Field` itself cannot stand in an annotation here: that would load pydantic with each module.
+        bounds: Any = self._bounds
+        return handler(Annotated[source, Field(**bounds)] if bounds else source)
 
 
 class Methods(Constraint):
@@ -54,9 +56,7 @@ class Methods(Constraint):
         super().__init__(words)
         self._names = names
 
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: Callable[[object], Mapping[str, Any]]
-    ) -> "CoreSchema":
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], "CoreSchema"]) -> "CoreSchema":
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(self._with_methods)
