@@ -7,15 +7,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import orjson
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.json_values import with_whole_characters
+from jazz_select.json_values import json_object, with_whole_characters
 from jazz_select.outcomes.callers import Caller, calling_as
 from jazz_select.serialization import MAY_NOT_TEACH, NO_ROOM
 from jazz_select.service.agents import ServedAgents, hash_key
@@ -272,13 +271,8 @@ class AdmissionMiddleware:
 
 def _listens(body: bytes) -> bool:
     """Tell whether an MCP message subscribes to changes: it is answered for as long as its sender listens."""
-    if b"/listen" not in body:
-        return False
-    try:
-        message: object = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(message, dict) and cast("dict[str, object]", message).get("method") == "subscriptions/listen"
+    message = json_object(body) if b"/listen" in body else None
+    return message is not None and message.get("method") == "subscriptions/listen"
 
 
 def _is_large(scope: Scope) -> bool:

@@ -10,13 +10,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
-import orjson
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
+from pydantic import TypeAdapter, ValidationError
 
-from jazz_select.json_values import json_text
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
 from jazz_select.routing.question import question, visible
 from jazz_select.routing.records import ToolCall
@@ -83,11 +82,10 @@ class Asking:
 
     def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
         """Return the answer to the question of this state; a missing or mismatched answer is no approval."""
-        try:
-            _, asked_for, _ = cast("list[object]", orjson.loads(state))
-        except (orjson.JSONDecodeError, TypeError, ValueError):
+        asked = asked_call(state)
+        if asked is None:
             return Deny("what the client sent back of the question cannot be read; call again without requestState")
-        if asked_for != call.identity:
+        if asked.identity != call.identity:
             return Deny("the answer is for another call; call again without requestState")
         said = (responses or {}).get(ANSWER)
         if not isinstance(said, types.ElicitResult):
@@ -102,6 +100,26 @@ class Asking:
         if len(self.used) > _MOST_ANSWERED:
             self.used.popitem(last=False)
         return answer
+
+
+class AskedCall(NamedTuple):
+    """The call that a question is about, as the SDK seals it for the client, who sends it back with the answer."""
+
+    call_id: str
+    identity: str
+    token: str
+    """Distinguishes the questions about a call that the application names, which is asked about anew each time."""
+
+
+_ASKED_CALL: Final = TypeAdapter(AskedCall)
+
+
+def asked_call(state: str) -> AskedCall | None:
+    """Read the call from a state that came back; None if it is no such state."""
+    try:
+        return _ASKED_CALL.validate_json(state)
+    except ValidationError:
+        return None
 
 
 def can_ask(context: Context) -> bool:
@@ -125,8 +143,7 @@ def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequi
     """Build the answer that makes the client ask a person, and call again with the reply."""
     text = elicitation_question(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
-    # A call that the application names is asked about anew each time, and so each question is one of its own.
-    kept = json_text([call.id, call.identity, token_hex(8)])
+    kept = _ASKED_CALL.dump_json(AskedCall(call.id, call.identity, token_hex(8))).decode()
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import Any, Final
 
-import orjson
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import ServerRequestContext
@@ -30,7 +29,7 @@ from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool
 from jazz_select.routing.tools.context_inputs import bind_context
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.service.mcp.elicitation import Asking, input_required
+from jazz_select.service.mcp.elicitation import Asking, asked_call, input_required
 from jazz_select.service.mcp.gateway import Gateway, GivenNames, gateway_names
 from jazz_select.service.mcp.guard_log import GuardLog
 from jazz_select.service.mcp.request_meta import request_call_id, request_context
@@ -383,13 +382,8 @@ def _listed(tool: Tool) -> types.Tool:
 
 def _asked_id(params: types.CallToolRequestParams) -> str:
     """Return the id of the call that a client answers about; its state was opened by the SDK, and is our own."""
-    if params.request_state is None:
-        return ""
-    try:
-        call_id, *_ = orjson.loads(params.request_state)
-    except (orjson.JSONDecodeError, TypeError, ValueError):
-        return ""
-    return call_id if isinstance(call_id, str) else ""
+    asked = None if params.request_state is None else asked_call(params.request_state)
+    return "" if asked is None else asked.call_id
 
 
 def _call_fields(call: ToolCall, tool: Tool, client: str) -> dict[str, Any]:
