@@ -282,8 +282,10 @@ class ProceduralMemory:
         vectors = VectorFile(folder) if folder else None
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
         if url:
-            from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
+            from jazz_select.memory.engines.qdrant_server import RemoteStore
+            from jazz_select.memory.engines.qdrant_wire import Wire
             from jazz_select.memory.engines.server_address import ServerAddress
+            from jazz_select.memory.engines.server_client import connect
 
             address = ServerAddress.parse(url, api_key)
             store: FlowStore = RemoteStore(

@@ -10,8 +10,10 @@ import pytest
 from qdrant_client import QdrantClient
 
 from jazz_select.memory.engines.edge import EdgeStore
-from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.qdrant_wire import Wire
 from jazz_select.memory.engines.server_address import ServerAddress
+from jazz_select.memory.engines.server_client import connect
 from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings

@@ -1,22 +1,19 @@
 """The `FlowStore` on a Qdrant server."""
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
-import httpx
 import orjson
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
-from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
-from jazz_select.memory.engines.qdrant_wire import Sample, Wire, to_legs
+from jazz_select.errors import JazzSelectError, StoreUnavailableError
+from jazz_select.memory.engines.qdrant_wire import Sample, Wire
 from jazz_select.memory.engines.server_address import ServerAddress, hide_credentials
 from jazz_select.memory.engines.server_errors import (
     describe_refusal,
@@ -25,6 +22,14 @@ from jazz_select.memory.engines.server_errors import (
     is_passing,
     is_too_large,
 )
+from jazz_select.memory.engines.server_queries import (
+    payload_of,
+    retrieve,
+    server_filter,
+    server_requests,
+    to_legs,
+    to_sparse,
+)
 from jazz_select.memory.engines.stored_points import (
     AGENT,
     NOTE,
@@ -32,7 +37,6 @@ from jazz_select.memory.engines.stored_points import (
     SPARSE,
     Kept,
     Layout,
-    arms_of,
     dense_vectors,
     is_layout_key,
     is_of_layout,
@@ -44,48 +48,14 @@ from jazz_select.memory.engines.stored_points import (
     sparse_terms,
     stored_payload,
 )
-from jazz_select.ports import ArmHits, FlowPoint, HybridQuery, Key, SparseVector
+from jazz_select.ports import ArmHits, FlowPoint, HybridQuery, Key
 from jazz_select.text import one_line
 
 _log = logging.getLogger(__name__)
-_TIMEOUT_S = 10
 _SAMPLE = 16
 """Number of points read over both REST and gRPC, to check that both ports belong to one server."""
 
 
-class _KeptAlive(httpx.AsyncBaseTransport):
-    """Reused HTTP connections, a pool per event loop."""
-
-    def __init__(self) -> None:
-        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[httpx.AsyncBaseTransport, _Open]]
-        self._opened = WeakKeyDictionary()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        loop = asyncio.get_running_loop()
-        if loop not in self._opened:
-            opened = _open_connections()
-            self._opened[loop] = (await anext(opened), opened)
-        return await self._opened[loop][0].handle_async_request(request)
-
-    async def aclose(self) -> None:
-        _, opened = self._opened.pop(asyncio.get_running_loop(), (None, None))
-        if opened is not None:
-            await opened.aclose()
-
-
-_Open = AsyncGenerator[httpx.AsyncBaseTransport]
-
-
-async def _open_connections() -> _Open:
-    """Yield a pool that closes with this generator: `asyncio.run` closes all generators before its loop ends."""
-    async with httpx.AsyncHTTPTransport(limits=_LIMITS) as connections:
-        yield connections
-
-
-_UNCOMPRESSED = {"accept-encoding": "identity"}
-"""Where an answer may be compressed, the server sends it in two writes, and the second one waits up to 40 ms for the
-acknowledgement of the first."""
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
 
@@ -116,31 +86,9 @@ def collection_options(dense: Mapping[str, int], *, shards: int | None, replicas
 
 def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
     """Return the point of a flow: its vectors, and the payload that comes back with a hit."""
-    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
+    vectors: dict[str, Any] = {SPARSE: to_sparse(point.sparse), **dense_vectors(point)}
     key = point_key(point.agent_id, point.flow_id)
     return qm.PointStruct(id=key, vector=vectors, payload=stored_payload(point, layout))
-
-
-def server_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
-    """Return one request per vector of the query."""
-    mine = server_filter(query.agent_id, query.exclude)
-    return [
-        qm.QueryRequest(
-            query=_to_sparse(vector) if isinstance(vector, SparseVector) else list(vector),
-            using=using,
-            filter=mine,
-            limit=query.depth,
-            with_payload=payloads,
-        )
-        for using, vector in arms_of(query)
-    ]
-
-
-def server_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
-    """Return the filter for this agent's flows, without the excluded ones."""
-    mine = qm.FieldCondition(key=AGENT, match=qm.MatchValue(value=agent_id))
-    excluded: list[Any] = [point_key(agent_id, flow_id) for flow_id in exclude]
-    return qm.Filter(must=[mine], must_not=[qm.HasIdCondition(has_id=excluded)] if excluded else None)
 
 
 def _size(struct: qm.PointStruct) -> int:
@@ -167,38 +115,6 @@ def _parts(structs: Sequence[qm.PointStruct], most: int) -> list[list[qm.PointSt
         parts[-1].append(each)
         left -= size
     return parts
-
-
-def _to_sparse(vector: SparseVector) -> qm.SparseVector:
-    return qm.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-def connect(url: str, api_key: str | None = None) -> AsyncQdrantClient:
-    """Return a client of this server.
-
-    Raises:
-        ConfigError: The url or the key cannot be used.
-    """
-    address = ServerAddress.parse(url, api_key)
-    address.warn_once()
-    try:
-        return AsyncQdrantClient(
-            url=address.url,
-            # The key as a header: as an argument, the client warns of http at each start, and on this machine too.
-            headers={**address.headers, **_UNCOMPRESSED},
-            timeout=_TIMEOUT_S,
-            check_compatibility=False,
-            prefer_grpc=False,
-            transport=_KeptAlive(),  # by default, the client opens a connection for each call to localhost
-        )
-    except Exception as error:
-        problem, _ = describe_refusal(error, secrets=address.secrets)
-        msg = f"url={address.url!r} cannot be used ({problem}); a url looks like http://127.0.0.1:6333"
-        raise ConfigError(msg) from error
-
-
-def _payload(point: Any) -> dict[str, Any]:
-    return point.payload or {}
 
 
 class RemoteStore:
@@ -286,7 +202,7 @@ class RemoteStore:
             ask_all = self._client.http.search_api.query_batch_points
             batch = qm.QueryRequestBatch(searches=requests)
             answers = iter((await ask_all(self._collection, query_request_batch=batch)).result or ())
-            read = _payload if along else None
+            read = payload_of if along else None
             return [to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
 
         def over_grpc(wire: Wire) -> Awaitable[list[ArmHits]]:
@@ -308,7 +224,7 @@ class RemoteStore:
         def over_grpc(wire: Wire) -> Awaitable[dict[Key, dict[str, Any]]]:
             return wire.retrieve(self._collection, keys)
 
-        over_rest = partial(self._retrieve, self._collection, keys)
+        over_rest = partial(retrieve, self._client, self._collection, keys)
         found = await self._or_gone(lambda: self._recall(over_grpc, over_rest), gone=dict[Key, dict[str, Any]])
         kept.known.update(found)
         return found
@@ -322,7 +238,7 @@ class RemoteStore:
         async def read_sample() -> Sample:
             page = partial(self._client.scroll, self._collection, limit=_SAMPLE, with_payload=True)
             records, _ = await self._call(page)
-            return {local_key(record.id): _payload(record) for record in records}
+            return {local_key(record.id): payload_of(record) for record in records}
 
         return self._wire if self._wire and await self._wire.works(self._collection, read_sample) else None
 
@@ -339,11 +255,6 @@ class RemoteStore:
             found = await self._call(over_rest)  # where this fails too, the server is away, and gRPC no worse than REST
             wire.lose(error.problem)
             return found
-
-    async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        ids: list[Any] = [point_id(each) for each in keys]
-        found = await self._client.retrieve(collection, ids=ids, with_payload=True)
-        return {local_key(record.id): _payload(record) for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """Return the agent's note, if any."""
@@ -367,7 +278,7 @@ class RemoteStore:
         for name in await self._other_collections():
             own = [*await self._own_points(name, agent_id)]
             if own:
-                noted = await self._call(partial(self._retrieve, name, [note_key(agent_id)]))
+                noted = await self._call(partial(retrieve, self._client, name, [note_key(agent_id)]))
                 own += [key for key, payload in noted.items() if note_in(payload, agent_id) is not None]
                 await self._delete(name, own)
 
@@ -464,7 +375,7 @@ class RemoteStore:
         return {at: payload for at, payload in found.items() if is_of_layout(payload, key)}
 
     async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
-        return {local_key(record.id): _payload(record) for record in await self._records(collection, agent_id)}
+        return {local_key(record.id): payload_of(record) for record in await self._records(collection, agent_id)}
 
     async def _records(
         self, collection: str, agent_id: str, most: float = inf, *, vectors: bool = False

@@ -19,7 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, StoreUnavailableError
-from jazz_select.memory.engines.qdrant_server import RemoteStore, connect
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.server_client import connect
 from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, HybridQuery, SparseVector
 from jazz_select.testing import HashEmbedder
