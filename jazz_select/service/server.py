@@ -35,7 +35,8 @@ LARGEST_HEAD: Final = 64 << 10
 class PatientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, but for how long it waits, how much it reads, and who hears that the client has left.
 
-    uvicorn waits for a head for ever, and reads one of any size. What is sent before the request ahead of it is
+    uvicorn waits for a head for ever, and reads one of any size: no option bounds either, and a middleware comes too
+    late. The limits that the documentation promises are kept here. What is sent before the request ahead of it is
     answered is not read: the connection is closed with that answer.
     """
 

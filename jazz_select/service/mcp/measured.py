@@ -48,8 +48,8 @@ class MessageLimits(NamedTuple):
 def encoding_within(limits: MessageLimits) -> str:
     """Name the encoding that passes on the lines of a server within these limits, for `StdioServerParameters`.
 
-    The SDK parses each line that its decoder gives: so it is the decoder that measures. A longer line is thrown away
-    as it comes, and the call that it answers fails.
+    The SDK bounds no line, and parses each one that its decoder gives: so it is the decoder that measures. A longer
+    line is thrown away as it comes, and the call that it answers fails.
     """
     return f"{_ENCODING}_{limits.size}_{limits.values}"
 
