@@ -28,6 +28,7 @@ from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.selector.prompt import build_prompt
 from jazz_select.selector.reply import read_reply
 from jazz_select.text import at_word, clean, cut, estimate_tokens, in_one_line, nfkc
+from tests.depth import examples
 from tests.unit.selector.shop import candidates
 
 pytestmark = pytest.mark.spec("005.18")
@@ -114,7 +115,7 @@ hostile = st.one_of(
 
 
 @given(text=hostile)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_relatives_of_them_are_too(text: str) -> None:
     took = {name: counted(read, text) for name, read in READERS.items()}
     assert {name: steps for name, steps in took.items() if steps > MOST_STEPS} == {}

@@ -12,6 +12,7 @@ from jazz_select.text import as_text
 from jazz_select.values import flow_id
 from tests.attacks.places import assert_unforged
 from tests.attacks.texts import own
+from tests.depth import examples
 from tests.unit.agent.small_view import prompts_of, small_view, written
 
 PARTS = (
@@ -32,7 +33,7 @@ hostile = (
     | st.sampled_from([each.text for each in own()])
     | st.text('\n\r\u2028\x85[]"{}<>&/:.…1 \\', max_size=40)
 )
-ROUNDS = settings(max_examples=60, deadline=None)
+ROUNDS = settings(max_examples=examples(300), deadline=None)
 KINDS = ("choose", "decide", "call", "talk", "choose_growing", "decide_growing", "call_growing", "talk_growing")
 
 
