@@ -22,7 +22,7 @@ from jazz_select.evaluation.checks.findings import (
 )
 from jazz_select.evaluation.checks.guard_checks import guards
 from jazz_select.evaluation.checks.nearness import Field, Neighbours, against_recall, nearness
-from jazz_select.evaluation.checks.safety import safety
+from jazz_select.evaluation.checks.safety import UNSAFE, safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Examples, wording
 from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
@@ -232,7 +232,8 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     found += (*wrong, *structure(flows, box, places))
     selectable = [flow for flow in flows if not flow.only_called]
     found += wording(selectable, min_examples=min_examples, places=places)
-    found += safety(flows, places)
+    if wanted & UNSAFE:
+        found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
     notes += [] if tools is not None else _unchecked_tools(flows)

@@ -17,6 +17,8 @@ from jazz_select.words import as_latin
 
 _SHOWN = 80
 _MOST_READ = 60_000
+UNSAFE = frozenset({"hidden-characters", "personal-data", "prompt-injection"})
+"""The kinds of findings about unsafe texts."""
 _TEXTS = ("description", "condition", "title", "reply")
 _LISTS = ("desired_effects", "examples", "steps", "aliases")
 
@@ -150,5 +152,7 @@ def injection(text: str) -> str:
     The patterns find common forms only and are no defence. The defences are approvals and the check of offered flows.
     """
     plain = text[:_MOST_READ]
-    found = _injections().search(plain) or _injections().search(as_latin(plain))
+    found = _injections().search(plain)
+    if found is None and (latin := as_latin(plain)) != plain:
+        found = _injections().search(latin)
     return found[0].strip() if found else ""
