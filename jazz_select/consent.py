@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from jazz_select.lexicon import homonyms, month_words, ordinal_words, spelled_number
+from jazz_select.lexicon import LANGUAGES, homonyms, lexicon_of, month_words, ordinal_words, spelled_number, unit_words
 from jazz_select.phrases import (
     LONGEST_READ,
     NOTHING_ASKED,
@@ -31,7 +31,9 @@ from jazz_select.phrases import (
     is_run,
     kinds_in,
     language_of,
+    language_of_yes,
     phrases,
+    phrases_for,
     phrases_in,
     plain,
     tokens,
@@ -61,12 +63,31 @@ _MOST_WORDS: Final = 8
 """The most words of a phrase of the table."""
 _MOST_SIGNED: Final = 4
 """The most words of a name at the end of a letter."""
+_WRITER: Final = frozenset({"me", "us", "mir", "uns", "mich", "nos", "moi", "nous", "mi", "ci", "мне", "нам", "mij"})
+_BEARING: Final = _AGREEING | {"figure"}
+"""The kinds of words that make a denial one of the call: "Thursday is no good"."""
+_SOFTENED: Final = frozenset({"own", "points", "fills", "states"})
+_MOST_LINKING: Final = 3
+"""The most words before a reason: "es que"."""
 _MOST_BARE: Final = 2
 """The most words that nobody knows of which an answer only names a thing: "store credit"."""
+_VERB_ENDINGS: Final = {
+    "en": ("ed",),
+    "es": ("aba", "aban", "ó", "aron", "ieron", "ía", "ían"),
+    "fr": ("aient", "ait"),
+    "it": ("ava", "eva", "iva", "avano", "evano"),
+    "pt": ("ou", "ava", "avam", "aram", "eram", "iam"),
+}
+"""Endings of verbs in the past, by language."""
+_SHORTEST_VERB: Final = 5
 _SHORTEST_STATEMENT: Final = 4
 """The least words of a statement that begins with a verb: "found it cheaper elsewhere"."""
 _MOST_COUNTED: Final = 2
 """The most digits of a number of weeks or times that somebody complains of."""
+_VERB_SECOND: Final = frozenset({"de", "nl"})
+"""Languages in which a subject may stand behind its verb."""
+_DENYING_FIRST: Final = frozenset({"es", "pt"})
+"""Languages in which a verb is denied by the word that refuses: "no tengo tiempo"."""
 _WITH_ARTICLES: Final = frozenset({"es", "fr", "it"})
 """Languages in which an article stands before things."""
 _LONGEST_RUN: Final = 24
@@ -83,8 +104,20 @@ _PARTS: Final = re.compile(r"(?<!\d)[,:]|[,:](?!\d)|[;¡¿…、()\[\]\"\n–—
 _QUOTED: Final = re.compile(r"[\"“”„«「『]([^\"“”„«»」』]*)[\"“”»」』]")
 _ELIDED: Final = re.compile(r"([^\W\d_]{1,5})'([^\W\d_]{3,})")
 """An article or a pronoun before a vowel: "l'ordine"."""
+_CONTRACTED: Final = re.compile(
+    r"\b(i(?=m\b|ve\b)|you(?=re\b|ve\b|ll\b)|they(?=re\b|ve\b|ll\b)|we(?=ve\b)"
+    r"|(?:that|there|what|here|it|let)(?=s\b)|that(?=ll\b)"
+    r"|(?:do|ca|wo|did|does|is|was|are|were|have|has|had|could|would|should)n(?=t\b))(m|ve|re|ll|s|t)\b",
+    re.IGNORECASE,
+)
+"""An English contraction without its apostrophe: "thats"."""
 _DRAWN_OUT: Final = re.compile(r"(\w)\1{2,}")
 """A letter that is drawn out: "pleaseee"."""
+_ADVERBS: Final = {"en": "ly", "es": "mente", "it": "mente", "pt": "mente"}
+_NO_ADVERBS: Final = frozenset(
+    {"early", "family", "reply", "supply", "assembly", "jelly", "belly", "bully", "fly", "anomaly"}
+)
+_SHORTEST_ADVERB: Final = 5
 _DASHES: Final = ("-", "–", "—")
 _CLAUSES: Final = re.compile(r"[.,;:!?…。！？؟()\n–—]+|\s-\s")
 _NUMBERED: Final = re.compile(r"\bno\b[.:]?\s*(?=#?\d)")
@@ -321,6 +354,7 @@ class _Label(NamedTuple):
     kind: str
     phrase: str
     written: str
+    language: str
 
     @property
     def is_unknown(self) -> bool:
@@ -330,11 +364,16 @@ class _Label(NamedTuple):
     @property
     def complains(self) -> bool:
         """Whether it says how long or how often somebody waits or asks."""
-        return not phrases()["complains"].isdisjoint((self.phrase, *self.phrase.split()))
+        return not phrases_for(self.language, "complains").isdisjoint((self.phrase, *self.phrase.split()))
+
+    @property
+    def first(self) -> str:
+        """Its first word."""
+        return self.phrase.partition(" ")[0]
 
     def is_any(self, kind: str) -> bool:
         """Whether it is listed as this kind, whatever else it is."""
-        return self.phrase in phrases()[kind]
+        return self.phrase in phrases_for(self.language, kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -349,6 +388,11 @@ class _Clause:
     def phrases_of_change(self) -> list[_Label]:
         """Its phrases that may change something."""
         return [each for each in self.labels if each.kind not in _NEUTRAL]
+
+    @property
+    def changing_text(self) -> str:
+        """Its text without the phrases that change nothing, for the numbers and dates in it."""
+        return " ".join(each.written for each in self.phrases_of_change)
 
     def begins(self, kind: str) -> bool:
         """Whether it begins with a phrase that is listed as this kind."""
@@ -365,12 +409,14 @@ class _Sentence:
         asks: Whether it is a question.
         kind: "yes" or "no" if all of it is one by the table, "beside" if it only approves, "aside" if it changes
             nothing, else "".
+        place: Its place among the sentences of the message.
     """
 
     text: str
     clauses: tuple[_Clause, ...]
     asks: bool
     kind: str
+    place: int
 
     @property
     def labels(self) -> list[_Label]:
@@ -396,18 +442,39 @@ class _ReadMessage:
         shown: What the question shows.
         text: The message without the ends of a letter.
         sentences: Its sentences.
+        quotes_answer: Whether it has an answer in quotation marks.
+        own_whys: What makes a yes in a sentence none, by the place of the sentence, where it was looked for.
+        whys: What makes a yes in another sentence none, with the place of the sentence; None until it is looked for.
     """
 
     def __init__(self, message: str, asked: Asked) -> None:
         self._asked = asked
-        self.language = language_of(message)
+        self.language = language_of_yes(message)
         self._known = kinds_in(self.language)
         self._begins = beginnings_in(self.language)
         self.shown = Shown.by(asked)
         self._kinds: dict[tuple[str, bool], str] = {}
-        self.text = self._without_greetings(with_whole_words(_without_points_of_days(plain(_own_words(message)))))
+        self._count = 0
+        self.text = self._without_greetings(self.normal(_own_words(message)))
         parts = (each.strip() for each in SENTENCES.findall(self.text))
         self.sentences = [each for part in parts if part.strip(_ENDS) for each in self._sentences(part)]
+        if self._is_signed():
+            self.sentences.pop()
+        quoted = [self.labels_of(tokens(each)) for each in _QUOTED.findall(self.text)]
+        self.quotes_answer = any(label.kind in {"yes", "no", "beside"} for each in quoted for label in each)
+        self.own_whys: dict[int, str] = {}
+        self.whys: list[tuple[int, str]] | None = None
+
+    def normal(self, text: str) -> str:
+        """Return a text as it is read: numbers and negations in one word, and contractions with their apostrophe."""
+        text = with_whole_words(_without_points_of_days(plain(text)))
+        if self.language not in {"en", ""}:
+            return text
+        return _CONTRACTED.sub(lambda found: found[0] if self._is_german(found) else f"{found[1]}'{found[2]}", text)
+
+    def _is_german(self, found: re.Match[str]) -> bool:
+        """Whether what looks like an English contraction may be the German "im"."""
+        return not self.language and found[0].casefold() == "im"
 
     def does(self, label: _Label) -> bool:
         """Whether a word is what the call does."""
@@ -418,11 +485,25 @@ class _ReadMessage:
         """The phrases of all sentences."""
         return [label for each in self.sentences for label in each.labels]
 
+    def _is_signed(self) -> bool:
+        """Whether the last sentence is only a name, in a message that thanks: "Thanks, go ahead. Tom"."""
+        if len(self.sentences) == 1 or self.shown.has_names or not self.sentences:
+            return False
+        last = self.sentences[-1].labels
+        is_name = len(last) == 1 and last[0].is_unknown and last[0].written.istitle() and self.language != "de"
+        return is_name and any(each.kind == "courtesy" for each in self.labels)
+
     def labels_of(self, words: Sequence[str]) -> list[_Label]:
         """Find the phrases in words, the longest first."""
         found: list[_Label] = []
         place = 0
+        plain_words = [each.casefold() for each in words]
         while place < len(words):
+            time = self.shown.spoken_time(plain_words, place)
+            if time:
+                found.append(self._label("figure", time[1]))
+                place = time[0]
+                continue
             label, length = self._longest_at(words, place)
             parts = [] if label.kind else self._parts(label.written)
             found += parts or [label]
@@ -433,18 +514,21 @@ class _ReadMessage:
         """Return the longest phrase of the table that begins here, or the word; and its number of words."""
         first = words[place].casefold()
         if self._is_month(words, place):
-            return _Label("figure", first, words[place]), 1
+            return self._label("figure", words[place]), 1
         most = min(self._begins.get(first, 1), len(words) - place)
         for length in range(most, 1, -1):
             written = " ".join(words[place : place + length])
             phrase = written.casefold()
             if phrase in self._known:
-                return _Label(self._known[phrase], phrase, written), length
+                return self._label(self._known[phrase], written), length
         key = first, place == 0
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = self._kind(first, is_first=place == 0)
-        return _Label(kind, first, words[place]), 1
+        return self._label(kind, words[place]), 1
+
+    def _label(self, kind: str, written: str) -> _Label:
+        return _Label(kind, written.casefold(), written, self.language)
 
     def _is_month(self, words: Sequence[str], place: int) -> bool:
         """Whether a word beside a number is the month of a day that the question shows: "mai" is a denial as well."""
@@ -457,12 +541,23 @@ class _ReadMessage:
         """Return the kind of a word."""
         if word.endswith("n't"):
             return "no" if word in phrases()["no"] else "denies"
-        if self.shown.has(word):
+        if self.shown.has(word) or (self.language in _VERB_SECOND and self.shown.has_inflected(word)):
             return "own"
         if word == "si" and not is_first:
             return "stops"  # "if", where it does not begin
+        if self._known.get(word) == "scope" and spelled_number((word,)) in self.shown.numbers:
+            return "figure"
+        if word not in self._known and self._is_adverb(word):
+            return "fills"
         kind = self._known.get(word, "") or self._known.get(_DRAWN_OUT.sub(r"\1", word), "")
-        return kind or ("figure" if is_figure(word) else "")
+        return kind or ("figure" if is_figure(word.removesuffix("'s")) else "")
+
+    def _is_adverb(self, word: str) -> bool:
+        """Whether a word is an adverb by its ending, such as "sadly" or "lamentablemente"."""
+        ending = _ADVERBS.get(self.language)
+        return (
+            ending is not None and word.endswith(ending) and len(word) >= _SHORTEST_ADVERB and word not in _NO_ADVERBS
+        )
 
     def _parts(self, written: str) -> list[_Label]:
         """Find the words in one that is written together: after an elision, or in a script without spaces."""
@@ -470,19 +565,19 @@ class _ReadMessage:
         if elided:
             before = elided[1].casefold()
             kind = "denies" if before == "n" else self._kind(before, is_first=False) or "names"
-            return [_Label(kind, before, elided[1]), *self.labels_of([elided[2]])]
+            return [self._label(kind, elided[1]), *self.labels_of([elided[2]])]
         found: list[_Label] = []
         rest = written if UNPARTED.search(written) else ""
         while rest:
             piece = self._longest_piece(rest)
             if piece:
-                found.append(_Label(self._kind(piece, is_first=not found), piece, piece))
+                found.append(self._label(self._kind(piece, is_first=not found), piece))
                 rest = rest[len(piece) :]
                 continue
             unknown, rest = rest[0], rest[1:]
             if found and not found[-1].kind:
                 unknown = found.pop().written + unknown
-            found.append(_Label("", unknown, unknown))
+            found.append(self._label("", unknown))
         return found
 
     def _longest_piece(self, text: str) -> str:
@@ -512,7 +607,8 @@ class _ReadMessage:
     def _sentence(self, text: str, clauses: tuple[_Clause, ...], *, asks: bool) -> _Sentence:
         is_readable = not asks and len(text) <= _LONGEST_SENTENCE and not _QUOTED.search(text)
         kind = self._kind_of(clauses) if is_readable else ""
-        return _Sentence(text.replace(POINT, ".").strip(), clauses, asks, kind)
+        self._count += 1
+        return _Sentence(text.replace(POINT, ".").strip(), clauses, asks, kind, self._count)
 
     def _clauses(self, text: str) -> Iterator[_Clause]:
         for part in _PARTS.split(text):
@@ -546,7 +642,7 @@ class _ReadMessage:
         if kinds <= {"no", "waits"} and first.kind == "no":
             return all(each.kind != "beside" for each in said)
         allowed = {"yes", "no", "own", "points", "figure", "names", "adds"} if self._asked.words else {"yes"}
-        if not kinds <= allowed or any(self.shown.other(_values(each), spelt=True) for each in clauses):
+        if not kinds <= allowed or any(self.shown.other(each.changing_text, spelt=True) for each in clauses):
             return False
         if first.kind == "no":
             return "yes" not in kinds and any(each.phrase.endswith(("don't", "do not", "dont")) for each in said)
@@ -653,11 +749,6 @@ def _is_day(label: _Label) -> bool:
     return label.kind == "figure" and not any(map(str.isdigit, label.written))
 
 
-def _values(clause: _Clause) -> str:
-    """Return the text of a clause without the phrases that change nothing, for the numbers and dates in it."""
-    return " ".join(each.written for each in clause.phrases_of_change)
-
-
 def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
     """Whether words of the table may ask for something else, or call off.
 
@@ -732,18 +823,20 @@ def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> st
 
 def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
     """Return why the words that a model quotes are no yes, or ""."""
-    parts = [tokens(part) for part in _PARTS.split(with_whole_words(_without_points_of_days(plain(quote))))]
+    parts = [tokens(part) for part in _PARTS.split(read.normal(quote))]
     wanted = [word.casefold() for part in parts for word in part]
     words = [(word.casefold(), each) for each in read.sentences for clause in each.clauses for word in clause.words]
     why = "the words that are quoted for it are not in the message"
+    agrees: bool | None = None
     for start in range(len(words) - len(wanted) + 1 if wanted else 0):
         found = words[start : start + len(wanted)]
         if not all(_is_quoted(one, other) for one, (other, _) in zip(wanted, found, strict=True)):
             continue
-        if not any(_agrees(read, part) for part in parts):
+        agrees = any(_agrees(read, part) for part in parts) if agrees is None else agrees
+        if not agrees:
             return "its words do not agree"
-        own = [each for each in read.sentences if any(each is other for _, other in found)]
-        why = _why_not(read, own)
+        own = {each.place: each for _, each in found}
+        why = _why_not(read, list(own.values()))
         if not why:
             return ""
     return why
@@ -757,7 +850,7 @@ def _is_quoted(wanted: str, word: str) -> bool:
 def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
     """Whether quoted words agree: by a phrase of the table, or by what would be done ("refund it")."""
     said = [each for each in read.labels_of(words) if each.kind not in _NEUTRAL]
-    if not said or said[0].is_any("adds"):
+    if not said or said[0].kind == "adds":
         return False
     for place, label in enumerate(said):
         after = said[place + 1] if place + 1 < len(said) else None
@@ -769,36 +862,204 @@ def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
 
 def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
     """Return what makes a yes in sentences none, or ""."""
-    for quoted in _QUOTED.findall(read.text):
-        if any(label.kind in {"yes", "no", "beside"} for label in read.labels_of(tokens(quoted))):
-            return "it quotes somebody"
-    for sentence in read.sentences:
-        why = _why_not_by(read, sentence, is_own=any(sentence is each for each in own))
-        if why:
-            return why
+    if read.quotes_answer:
+        return "it quotes somebody"
+    mine = {each.place for each in own}
+    # What speaks against it in the other sentences is looked for once, however often a quote stands in the message.
+    found = next(((place, why) for place, why in _whys_besides(read) if place not in mine), None)
+    for sentence in own:
+        if found is not None and found[0] < sentence.place:
+            break
+        if sentence.place not in read.own_whys:
+            read.own_whys[sentence.place] = _why_not_by(read, sentence, is_own=True)
+        if read.own_whys[sentence.place]:
+            return read.own_whys[sentence.place]
+    if found is not None:
+        return found[1]
     kinds = [label.kind for each in own for label in each.labels]
     is_heard = "heard" in kinds and sum(each in _AGREEING for each in kinds) == 1
     return "it may only say that this was heard" if is_heard else ""
 
 
+def _whys_besides(read: _ReadMessage) -> Sequence[tuple[int, str]]:
+    """Return what in each sentence makes a yes in another one none, with the place of the sentence."""
+    if read.whys is None:
+        whys = [(each.place, _why_not_by(read, each, is_own=False)) for each in read.sentences]
+        read.whys = [(place, why) for place, why in whys if why]
+    return read.whys
+
+
 def _why_not_by(read: _ReadMessage, sentence: _Sentence, *, is_own: bool) -> str:
     """Return what in a sentence makes a yes none, or ""; `is_own` if it is the yes."""
-    kinds = {label.kind for label in sentence.labels}
     if is_own and (sentence.asks or _inquires(sentence)):
         return "it asks"
-    if "reports" in kinds and (is_own or not kinds.isdisjoint(_ANSWERING)):
-        return "it tells what somebody says"
-    is_besides = False
+    is_answer = is_own or any(each.kind in _ANSWERING for each in sentence.labels)
+    is_besides = is_told = is_excused = is_agreed = False
     for place, clause in enumerate(sentence.clauses):
         if _waits(clause):
             return "it asks to wait"
         if sentence.asks and (clause.begins("adds") or clause.begins("inquires")):
             return ""  # the rest is a question
-        is_besides = is_besides or (clause.begins("adds") and (place > 0 or not is_own))
-        why = _why_not_besides(clause) if is_besides else _why_not_in(read, clause, is_own=is_own, is_first=place == 0)
-        if why:
-            return why
+        complains = any(each.complains for each in clause.labels)
+        for number, part in enumerate(_parts(clause)):
+            piece = _Piece(read, part, is_own=is_own, is_first=place == number == 0, is_story=is_told)
+            piece.is_excuse = is_excused
+            piece.complains = complains
+            piece.is_agreed = is_agreed
+            is_agreed = is_agreed or any(each.kind in _AGREEING for each in piece.said)
+            if is_answer and piece.reports:
+                return "it tells what somebody says"
+            begins_wish = part.begins("adds") and (place + number > 0 or not is_own)
+            is_besides = (is_besides or begins_wish) and not piece.states
+            why = _why_not_besides(piece) if is_besides else _why_not_in(piece)
+            if why:
+                return why
+            is_told = is_told or piece.is_aside
+            is_story = piece.is_aside and any(each.is_unknown for each in piece.said)
+            is_excused = is_story or any(each.is_any("opens") for each in part.labels)
     return ""
+
+
+def _parts(clause: _Clause) -> list[_Clause]:
+    """Split a clause where another statement begins in it: at a subject, a reason or a contrast."""
+    labels = clause.labels
+    starts = [0]
+    for place in range(1, len(labels)):
+        if not _begins_statement(labels, place):
+            continue
+        start = place
+        while start > starts[-1] and _links(labels[start - 1]):
+            start -= 1
+        if start > starts[-1]:
+            starts.append(start)
+    if len(starts) == 1:
+        return [clause]
+    return [_clause_of(labels[start:end]) for start, end in pairwise([*starts, len(labels)])]
+
+
+def _clause_of(labels: Sequence[_Label]) -> _Clause:
+    return _Clause(" ".join(each.written for each in labels), (), tuple(labels))
+
+
+def _begins_statement(labels: Sequence[_Label], place: int) -> bool:
+    label = labels[place]
+    if label.is_any("contrasts"):
+        return not _is_particle(labels, place)
+    if label.kind in _AGREEING | _NEUTRAL | {"harmless", "heard", "unneeded"} or label.language in _VERB_SECOND:
+        return _gives_reason(labels, place)
+    return label.first in phrases_for(label.language, "subjects") or _gives_reason(labels, place)
+
+
+def _is_particle(labels: Sequence[_Label], place: int) -> bool:
+    """Whether a word of contrast only softens a request, as "maar" does behind a Dutch verb: "stuur maar"."""
+    return labels[place].language == "nl" and place > 0 and labels[place - 1].kind in _SOFTENED
+
+
+def _gives_reason(labels: Sequence[_Label], place: int) -> bool:
+    said = " ".join(each.phrase for each in labels[place : place + _MOST_LINKING])
+    return any(f"{said} ".startswith(f"{each} ") for each in phrases_in(labels[place].language, "reasons"))
+
+
+def _links(label: _Label) -> bool:
+    """Whether a word may stand before a statement and belong to it."""
+    return any(label.is_any(kind) for kind in ("adds", "contrasts", "reasons"))
+
+
+class _Piece:
+    """A clause, and what it does beside a yes.
+
+    Attributes:
+        labels: Its phrases.
+        said: Those that may change something, without the words that only link it to what stands before it.
+        unknown: The places of words in these that neither the table nor the question has.
+        mentions: Whether it has a word of the question, or one that may point to the call.
+        points: Whether it points to the call.
+        is_about: Whether it points to the call or has a word of the question.
+        doubts: How many of its phrases make a denial one of the call.
+        is_own: Whether its sentence agrees.
+        is_first: Whether it begins its sentence.
+        states: Whether it says how something is, by its words.
+        is_statement: Whether it does, or may, and says neither what is to be done nor to what.
+        is_aside: Whether it states something that is not about the call, whatever it denies or counts.
+        is_story: Whether it only goes on with what stands before it.
+        is_excuse: Whether it follows an excuse ("sorry for the delay, but I was out"), or another aside.
+        is_agreed: Whether its sentence agrees before it.
+        complains: Whether its clause says how long or how often somebody waits or asks.
+    """
+
+    def __init__(self, read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool, is_story: bool) -> None:
+        self.read = read
+        self.clause = clause
+        self.labels = clause.labels
+        self.is_own = is_own
+        self.is_first = is_first
+        self.complains = False
+        self.is_excuse = False
+        self.is_agreed = False
+        said = clause.phrases_of_change
+        while said and _links(said[0]):
+            said = said[1:]
+        self.said = said
+        self.unknown = [place for place, each in enumerate(said) if each.is_unknown]
+        self.mentions = any(each.kind in {"own", "points"} for each in said)
+        self.points = any(_points(said, place) for place in range(len(said)))
+        self.is_about = self.points or any(each.kind == "own" for each in said)
+        self.states = _is_statement(read, said) or _tells(clause.labels)
+        self.doubts = sum(map(_doubts, said))
+        self.is_statement = self.states or not (is_own or _is_of_the_call(said))
+        is_of_value = bool(said) and said[0].kind == "figure"  # "Tuesday is better"
+        self.is_aside = self.states and not self.is_about and not is_of_value and not _wishes(said)
+        self.is_story = is_story and not self.is_about and not _wishes(said) and not self._may_name()
+        self.is_aside = self.is_aside or (self.is_story and not is_own)
+
+    def _may_name(self) -> bool:
+        """Whether it may be what is wished, or to what the call goes, and no more of a story."""
+        kinds = {each.kind for each in self.labels}
+        if self.is_own and "figure" in kinds:
+            return True
+        if not kinds.isdisjoint({"courtesy", "yes", "beside"}) or any(each.is_any("choices") for each in self.said):
+            return True
+        return self.is_own and bool(self.said) and (self.said[0].kind in _NAMING or self.said[0].phrase in ACTING)
+
+    @property
+    def reports(self) -> bool:
+        """Whether it tells what somebody says, and not what the writer has told somebody."""
+        place = next((place for place, each in enumerate(self.labels) if each.kind == "reports"), None)
+        if place is None:
+            return False
+        speaks = any(each.first in phrases_for(each.language, "speakers") for each in self.labels[:place])
+        return not speaks or self.points or any(each.kind in _ANSWERING for each in self.labels[place:])
+
+
+def _tells(labels: Sequence[_Label]) -> bool:
+    """Whether words begin with a reason, or with a sentence of those that change nothing: "I already told you"."""
+    while labels and labels[0].is_any("adds") and len(labels) > 1:
+        labels = labels[1:]
+    is_sentence = bool(labels) and labels[0].kind == "asides" and labels[0].phrase.count(" ") > 1
+    is_reason = len(labels) > 1 and _gives_reason(labels, 0) and not _wishes(labels)
+    return is_sentence or is_reason
+
+
+def _points(said: Sequence[_Label], place: int) -> bool:
+    """Whether a word points to what was asked about, and is no article of what follows it."""
+    if said[place].kind != "points":
+        return False
+    if place + 1 == len(said) or not said[place].is_any("names"):
+        return True
+    after = said[place + 1]
+    is_degree = after.kind == "fills" and not (after.is_any("names") or after.is_any("states"))
+    return not (after.is_unknown or is_degree)
+
+
+def _wishes(said: Sequence[_Label]) -> bool:
+    """Whether words say what somebody wants."""
+    return any(each.is_any("wishes") or _desires(said, place) for place, each in enumerate(said))
+
+
+def _desires(said: Sequence[_Label], place: int) -> bool:
+    """Whether a phrase wants something otherwise: "I want", and "use" or "give me" where it begins."""
+    label = said[place]
+    return label.is_any("desires") and (place == 0 or (" " in label.phrase and label.first != "give"))
 
 
 def _inquires(sentence: _Sentence) -> bool:
@@ -807,56 +1068,136 @@ def _inquires(sentence: _Sentence) -> bool:
     return first.begins("inquires") and not first.begins("adds") and first.labels[0].kind not in _AGREEING
 
 
-def _why_not_besides(clause: _Clause) -> str:
+def _why_not_besides(piece: _Piece) -> str:
     """Return what in a further wish makes a yes none, or "". What is wished besides may name anything."""
-    said = clause.phrases_of_change
-    is_wish = any(each.is_unknown for each in said)
-    is_about = any(each.kind in {"own", "points"} for each in said)
-    for label in clause.labels:
-        why = _why_not_word(label, said)
-        if label.kind == "unneeded" and is_about:
+    said, is_wish = piece.said, bool(piece.unknown)
+    for label in piece.labels:
+        why = _why_not_word(label, piece)
+        if label.kind == "unneeded" and piece.is_about:
             why = "it denies something"
         if not why and label.kind in _CHANGING and not is_wish:
             why = f"it names something else, {label.written!r}"
         if why:
             return why
-    other = _recipient(clause.labels) if any(each.kind == "points" for each in said) else ""
-    return f"it names somebody else, {other!r}" if other else ""
+    other = _recipient(piece.labels) if any(each.kind == "points" for each in said) else ""
+    if other:
+        return f"it names somebody else, {other!r}"
+    thing = _further_thing(piece)
+    return f"it names something else, {thing!r}" if thing else ""
 
 
-def _why_not_in(read: _ReadMessage, clause: _Clause, *, is_own: bool, is_first: bool) -> str:
-    """Return what in a clause makes a yes none, or ""; `is_own` if it is of the sentence that agrees."""
-    for label in clause.labels:
-        why = "it refuses" if is_own and label.kind == "no" else _why_not_word(label, clause.phrases_of_change)
-        if label.kind == "unneeded" and _is_needed(read, clause.phrases_of_change):
-            why = "it denies something"
-        if why:
-            return f"{why}, {label.written!r}"
-    if any(each.kind == "unneeded" for each in clause.labels):
-        return ""  # it is of something else, whatever it names
-    if not is_own and clause.begins("towards"):
-        return f"it adds to what was asked, {clause.text!r}"
-    is_statement = _is_statement(read, clause.phrases_of_change) or not (
-        is_own or _is_of_the_call(clause.phrases_of_change)
-    )
-    why = "" if _is_greeting(clause) else _other_scope(clause, is_statement=is_statement)
-    why = why or _other_value(read, clause, is_close=is_own or not is_statement)
-    if why or _is_greeting(clause):
+def _further_thing(piece: _Piece) -> str:
+    """Return a thing that is only named besides ("and my inhaler"), which the call would have to be done to as well.
+
+    With a verb, a value or somebody whom it is done for, it is another wish.
+    """
+    said = piece.said
+    unknown = next((each for each in said if each.is_unknown), None)
+    if unknown is None or any(each.kind == "figure" or each.is_any("desires") for each in said):
+        return ""
+    if any(each.is_any("opens") for each in piece.labels):
+        return ""  # "and sorry for the trouble"
+    begins = [each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}][:1]
+    is_named = not begins or begins[0].is_any("names") or begins[0].is_any("articles") or begins[0].kind == "points"
+    is_verb = begins[:1] == [unknown] or (bool(begins) and begins[0].kind == "reports")
+    return unknown.written if is_named or (is_verb and not _may_be_done(said)) else ""
+
+
+def _may_be_done(said: Sequence[_Label]) -> bool:
+    """Whether words may say what is to be done: by a known verb, or for the writer ("show me")."""
+    return any(each.phrase in ACTING or each.phrase in _WRITER for each in said)
+
+
+def _why_not_in(piece: _Piece) -> str:
+    """Return what in a clause makes a yes none, or ""."""
+    why = _why_not_by_words(piece)
+    if why or any(each.kind == "unneeded" for each in piece.labels):
+        return why  # what is not needed is something else, whatever it names
+    if piece.is_story:
+        return _other_value(piece)
+    if not piece.is_own and piece.clause.begins("towards"):
+        return f"it adds to what was asked, {piece.clause.text!r}"
+    if _is_greeting(piece.clause):
+        return _other_value(piece)
+    why = _other_scope(piece) or _other_value(piece)
+    if why:
         return why
-    other = _other_thing(read, clause.phrases_of_change, is_statement=is_statement, is_first=is_first)
+    other = _other_of_sort(piece) or _other_thing(piece)
     return f"it names something else, {other!r}" if other else ""
 
 
-def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
+def _why_not_by_words(piece: _Piece) -> str:
+    """Return which condition, contrast or denial in a clause makes a yes none, or ""."""
+    if not piece.is_first and _is_if(piece):
+        return f"it makes a condition or a change, {piece.labels[0].written!r}"
+    for place, label in enumerate(piece.labels):
+        if _changes_nothing(piece, place):
+            continue
+        why = "it refuses" if piece.is_own and label.kind == "no" else _why_not_word(label, piece)
+        if label.kind == "unneeded" and _is_needed(piece.read, piece.said):
+            why = "it denies something"
+        if why:
+            return f"{why}, {label.written!r}"
+    return ""
+
+
+def _other_of_sort(piece: _Piece) -> str:
+    """Return a word of the sort of a shown value that is another one ("red" where "grey" is shown), or ""."""
+    shown = piece.read.shown
+    for label in piece.said:
+        if label.kind != "own" and any(label.phrase in sort for sort in shown.sorts):
+            return label.written
+    return ""
+
+
+def _is_if(piece: _Piece) -> bool:
+    """Whether a clause begins with "si" that is no yes without its accent: "sí, si llega"."""
+    after = piece.labels[1:2]
+    is_followed = bool(after) and after[0].kind not in _AGREEING | _NEUTRAL and not piece.read.does(after[0])
+    return piece.labels[0].phrase == "si" and is_followed
+
+
+def _changes_nothing(piece: _Piece, place: int) -> bool:
+    """Whether a word of a condition, a contrast or a denial says nothing of the call where it stands."""
+    label = piece.labels[place]
+    if label.is_any("contrasts"):
+        return _is_particle(piece.labels, place) or (place == 0 and _only_contrasts(piece))
+    if label.kind == "stops" and label.is_any("loose"):
+        return piece.complains or (piece.is_aside and not any(each.kind in _AGREEING for each in piece.said))
+    is_denial = label.kind == "denies" or label.is_any("denies") or label.phrase.endswith("n't")
+    if not piece.is_aside or not is_denial:
+        return False
+    is_answer = label.is_any("refuses") and place == 0 and label.language not in _DENYING_FIRST
+    is_of_something = bool(piece.unknown) or (place == 0 and any(each.is_any("states") for each in piece.said))
+    is_last = label is piece.said[-1]  # "I'm afraid not"
+    return is_of_something and not is_answer and not is_last and piece.doubts == _doubts(label)
+
+
+def _doubts(label: _Label) -> bool:
+    """Whether a phrase makes a denial one of the call: "I am not sure"."""
+    return label.is_any("doubts") or label.kind in _BEARING
+
+
+def _only_contrasts(piece: _Piece) -> bool:
+    """Whether what follows "but" takes nothing back: it agrees, or it states something beside another statement."""
+    if not piece.said:
+        return len(piece.labels) > 1
+    if piece.said[0].kind in _AGREEING or piece.read.does(piece.said[0]):
+        return not piece.is_agreed
+    return piece.is_aside and (not piece.is_own or piece.is_excuse)
+
+
+def _other_scope(piece: _Piece) -> str:
     """Return which word of a clause makes the call another one or moves it ("both", "tomorrow"), or "".
 
     Within a statement ("I found another one cheaper") it is said of something else, unless it begins the clause.
     """
-    if any(each.complains for each in clause.labels):
+    if piece.complains:
         return ""
-    points = any(each.kind == "points" for each in clause.phrases_of_change)
-    for place, label in enumerate(clause.labels):
-        is_head = all(each.kind in _NAMING | _AGREEING | _NEUTRAL for each in clause.labels[:place])
+    is_statement, points = piece.is_statement, piece.points
+    is_head = True
+    for place, label in enumerate(piece.labels):
+        is_head = is_head and (not place or piece.labels[place - 1].kind in _NAMING | _AGREEING | _NEUTRAL)
         if label.kind == "times" and (points or is_head or not is_statement):
             return f"it names another time, {label.written!r}"
         if label.kind == "scope" and (is_head or not is_statement):
@@ -864,14 +1205,45 @@ def _other_scope(clause: _Clause, *, is_statement: bool) -> str:
     return ""
 
 
-def _other_value(read: _ReadMessage, clause: _Clause, *, is_close: bool) -> str:
+def _other_value(piece: _Piece) -> str:
     """Return which value of a clause the call does not show, or ""; numbers in words only count close to the yes."""
-    complains = any(each.complains for each in clause.labels)
-    points = any(each.kind == "points" for each in clause.phrases_of_change)
-    other = read.shown.other(_values(clause), spelt=(is_close or points) and not complains)
+    complains = piece.complains
+    is_close = piece.is_about or piece.is_own or not piece.is_statement
+    is_spelt = is_close and not piece.is_aside and not complains
+    spelled = _other_count(piece) if piece.is_aside and not complains else ""
+    if spelled:
+        return f"it names another number, {spelled}"
+    other = piece.read.shown.other(_values(piece), spelt=is_spelt)
     if not other or (complains and other.isdecimal() and len(other) <= _MOST_COUNTED):
         return ""  # "I have been waiting for 3 weeks"
     return f"it names another {describe_other(other)}, {other}"
+
+
+def _counts(label: _Label) -> bool:
+    """Whether a number before a word may be of that: "four weeks", but no amount."""
+    return label.is_unknown or (label.phrase in unit_words() and label.kind != "figure")
+
+
+def _other_count(piece: _Piece) -> str:
+    """Return a number in words of the message's language that counts nothing else in an aside, or ""."""
+    spell = lexicon_of(piece.read.language).spell
+    for label, after in pairwise([*piece.said, None]):
+        word = label.phrase if label is not None and label.kind == "figure" else ""
+        value = spell((word,)) if word else None
+        is_counted = after is not None and _counts(after)
+        if value is not None and value > 1 and not is_counted and value not in piece.read.shown.numbers:
+            return word
+    return ""
+
+
+def _values(piece: _Piece) -> str:
+    """Return the text of a clause in which values are looked for, without the phrases that change nothing.
+
+    In an aside a number before a word is of that: "my husband turns 50 years".
+    """
+    said = piece.clause.phrases_of_change
+    counted = [each for each, after in pairwise(said) if piece.is_aside and each.written.isdecimal() and _counts(after)]
+    return " ".join(each.written for each in said if not any(each is other for other in counted))
 
 
 def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
@@ -879,15 +1251,14 @@ def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
     return not read.shown.ends and any(each.kind == "points" or read.does(each) for each in said)
 
 
-def _why_not_word(label: _Label, said: Sequence[_Label]) -> str:
+def _why_not_word(label: _Label, piece: _Piece) -> str:
     """Return why a phrase makes a yes none wherever it stands, or ""."""
-    is_about = any(each.kind in {"own", "points"} for each in said)
     if label.kind == "stops":
         return "it makes a condition or a change"
     if label.kind == "denies":
         return "it denies something"
     # "Stop the newsletter" beside a yes is a wish of its own.
-    is_wish = not is_about and any(each.is_unknown for each in said)
+    is_wish = not piece.mentions and bool(piece.unknown)
     if label.kind == "no" and (label.is_any("refuses") or not is_wish):
         return "it refuses"
     return ""
@@ -902,46 +1273,92 @@ def _is_of_the_call(said: Sequence[_Label]) -> bool:
 def _is_statement(read: _ReadMessage, said: Sequence[_Label]) -> bool:
     """Whether words say how something is ("I left it in the taxi"), and not what is to be done or to what."""
     thing = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
-    if any(each.kind == "beside" for each in said[thing:]):
-        return False  # "the toaster is fine" agrees to the toaster
+    for before, label in pairwise(said[thing:]):
+        if label.kind == "beside" and (before.is_unknown or before.is_any("states")):
+            return False  # "the toaster is fine" agrees to the toaster
     said = [each for each in said if each.kind not in _AGREEING]
-    if not said or any(map(read.does, said)) or said[0].is_any("desires") or said[0].phrase in ACTING:
+    if not said or any(map(read.does, said)) or said[0].phrase in ACTING or said[0].is_any("adds"):
         return False
+    if _wishes(said):
+        return False
+    return _has_verb(read, said)
+
+
+def _has_verb(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+    """Whether words have a subject or a verb that the table knows, or that is told by its form or its place."""
     states = phrases_in(read.language, "states") - phrases_in(read.language, "names")
     if any(each.phrase in states or each.complains for each in said):
         return True
     unknown = [place for place, each in enumerate(said) if each.is_unknown]
-    if unknown and said[0].is_any("between"):
+    if any(_is_verb(read, said, place) for place in unknown):
+        return True
+    if unknown and said[0].is_any("kin") and not any(each.is_any("adds") for each in said):
         return len(unknown) > _MOST_BARE  # "my wife loves it there"
     begins = bool(unknown) and (unknown[0] == 0 or said[unknown[0] - 1].kind == "own")
     return begins and said[unknown[0]].written.islower() and len(said) - unknown[0] >= _SHORTEST_STATEMENT
 
 
-def _other_thing(read: _ReadMessage, said: Sequence[_Label], *, is_statement: bool, is_first: bool) -> str:
+def _equal(said: Sequence[_Label]) -> str:
+    """Return a name that is said to be a value of the call ("the city is York"), or ""."""
+    for value, verb, name in zip(said, said[1:], said[2:], strict=False):
+        if value.kind == "own" and verb.is_any("states") and name.is_unknown and name.written[:1].isupper():
+            return name.written
+    return ""
+
+
+def _is_verb(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
+    """Whether a word has the form of a verb that has a subject, and that no adjective or noun has where it stands."""
+    word = said[place].phrase
+    before = said[place - 1] if place else None
+    if read.language == "de":
+        # Nouns are written with capitals, and adjectives stand before them.
+        return before is not None and before.is_unknown and before.written.istitle() and said[place].written.islower()
+    if before is None or before.is_any("names") or before.is_any("articles"):
+        return False
+    if read.language == "en" and before.is_unknown and before.phrase.endswith("'s"):
+        return word.endswith("ing")
+    if read.language in {"fr", "nl"} and before.is_unknown and len(word) >= _SHORTEST_VERB:
+        # No adjective stands behind its noun in Dutch; in French none in the plural ends without "s".
+        ending = "ent" if read.language == "fr" and before.phrase.endswith("s") else ("de", "te", "den", "ten")
+        if word.endswith(ending):
+            return True
+    word = word.removesuffix("-se").removesuffix("-me")
+    return len(word) >= _SHORTEST_VERB and word.endswith(_VERB_ENDINGS.get(read.language, ("\0",)))
+
+
+def _other_thing(piece: _Piece) -> str:
     """Return a word of a clause that names what is not of the call, or "".
 
     It is a name by its capitals, stands behind an article, a preposition or what is to be done, or stands alone. A
     word that begins a clause, or follows a subject, is no thing.
     """
-    begins = is_first and bool(said) and said[0].is_unknown
+    read, said, is_statement = piece.read, piece.said, piece.is_statement
+    begins = piece.is_first and bool(said) and said[0].is_unknown
     said = [each for each in said if each.kind not in _AGREEING]
     has_names = read.language != "de" and not read.text.isupper()
-    is_about = any(each.kind in {"own", "points"} for each in said)
     is_named = read.shown.has_names  # then somebody else beside it is another one
-    recipient = _recipient(said, owned=has_names or not is_statement) if is_about else ""
+    recipient = _recipient(said, owned=has_names or not is_statement) if piece.is_about else ""
     if is_named and not recipient:
         recipient = _recipient(said, led_by="kin")
     unknown = [place for place, each in enumerate(said) if each.is_unknown]
     if recipient or not unknown:
         return recipient
+    equal = _equal(said) if is_statement and has_names else ""
+    if equal:
+        return equal
+    if piece.is_aside and not is_named:
+        return ""
     for place in unknown:
         is_name = has_names and _is_other_name(said, place, begins=begins, is_statement=is_statement)
         is_name = is_name or (is_named and has_names and _owns(read, said, place))
-        if is_name or _is_one_of(said[place:]):
+        if is_name or _is_one_of(said, place, is_last=place == unknown[-1]):
             return said[place].written
     first = said[unknown[0]]
-    if _is_led_to(read, said[: unknown[0]], is_statement=is_statement):
-        return first.written
+    # Of a language without a lexicon no number is known, so that each word behind a preposition may be one.
+    is_unread = read.language not in LANGUAGES and bool(read.language) and not is_statement
+    for place in unknown if is_unread else unknown[:1]:
+        if _is_led_to(read, said[max(place - 2, 0) : place], is_statement=is_statement):
+            return said[place].written
     is_other = not is_statement and (first.phrase in ACTING or _is_bare(said, read.language))
     return first.written if is_other else ""
 
@@ -966,12 +1383,15 @@ def _owns(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
     return place > 0 and said[place - 1].is_any("owners")
 
 
-def _is_one_of(said: Sequence[_Label]) -> bool:
-    """Whether a word tells which of several things is meant: "red one", or a noun before a particle in Japanese."""
-    if len(said) == 1:
+def _is_one_of(said: Sequence[_Label], place: int, *, is_last: bool) -> bool:
+    """Whether a word tells which of several things is meant: "red one", or a noun before a particle in Japanese.
+
+    `is_last` says that no word after it is unknown.
+    """
+    if place + 1 == len(said):
         return False
-    is_noun = is_run(said[0].written) and said[1].is_any("particles")
-    return said[1].is_any("choices") or (is_noun and not any(each.is_unknown for each in said[1:]))
+    is_noun = is_run(said[place].written) and said[place + 1].is_any("particles")
+    return said[place + 1].is_any("choices") or (is_noun and is_last)
 
 
 def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bool) -> bool:
@@ -983,7 +1403,9 @@ def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bo
     last = before[-1]
     if last.phrase in phrases_in(read.language, "adds"):
         return True
-    has_article = last.phrase in phrases_in(read.language, "names") and read.language != "ja"
+    has_article = read.language != "ja" and (
+        last.phrase in phrases_in(read.language, "names") or last.is_any("articles")
+    )
     return not is_statement and (has_article or read.does(last))
 
 

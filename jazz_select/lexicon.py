@@ -63,6 +63,12 @@ _MOST_SPELLED: Final = 4_096
 """Words whose numbers are remembered, most of which are none."""
 SHORTEST_ALONE: Final = 4
 """The least letters of a magnitude that stands for itself: "dozen", not "k"."""
+_LONGEST_TIME: Final = 5
+"""The most words of a time of the day."""
+_MINUTES: Final = 60
+_HOURS: Final = 24
+_HALF_A_DAY: Final = 720
+"""The minutes of half a day."""
 _HUNDRED: Final = 100
 _TEN: Final = 10
 _TWENTY: Final = 20
@@ -178,6 +184,71 @@ def spelled_numbers(words: Sequence[str]) -> Iterator[tuple[int, int, Decimal]]:
         if number is not None:
             yield start, end, number
         start = end
+
+
+def spoken_time(words: Sequence[str], start: int) -> tuple[int, int] | None:
+    """Return where a time of the day in folded words ends, and its minutes after noon or midnight; None if none begins.
+
+    Read are "quarter past two", "twenty to seven", "half past 2", "a las cuatro y media", "at three" and the like.
+    """
+    last = min(len(words), start + _LONGEST_TIME)
+    for end in range(last, start + 1, -1):
+        minutes = _minutes_of(tuple(words[start:end]))
+        if minutes is not None:
+            return end, minutes % _HALF_A_DAY
+    return None
+
+
+@lru_cache(maxsize=_MOST_SPELLED)
+def _minutes_of(words: tuple[str, ...]) -> int | None:
+    text = f"{' '.join(words)} "
+    for opening in _spoken("beside_time") - {"the"}:
+        bare = text.removeprefix(f"{opening} ")
+        hour, _, rest = bare.partition(" ")
+        if bare != text and (minutes := _minutes_from_hour(hour, rest.strip())) is not None:
+            return minutes
+    hour, _, rest = text.partition(" ")
+    if rest.strip() and (minutes := _minutes_from_hour(hour, rest.strip())) is not None:
+        return minutes
+    return _minutes_to_hour(words)
+
+
+def _minutes_from_hour(hour: str, rest: str) -> int | None:
+    """Return the minutes of an hour and what stands behind it: "o'clock", "y media", "moins le quart"."""
+    number = _whole(hour)
+    shifts = {"": 0, **dict.fromkeys(_spoken("clock"), 0), **dict.fromkeys(_spoken("and_half"), 30)}
+    shifts |= {**dict.fromkeys(_spoken("and_quarter"), 15), **dict.fromkeys(_spoken("less_quarter"), -15)}
+    if number is None or rest not in shifts or not 0 < number <= _HOURS:
+        return None
+    return number * _MINUTES + shifts[rest]
+
+
+def _minutes_to_hour(words: tuple[str, ...]) -> int | None:
+    """Return the minutes of an hour and what stands before it: "quarter past two", "halb drei"."""
+    hour = _whole(words[-1])
+    if hour is None or not 0 < hour <= _HOURS:
+        return None
+    before = " ".join(words[:-1])
+    if before in _spoken("half_past") or before in _spoken("half_to"):
+        return hour * _MINUTES + (30 if before in _spoken("half_past") else -30)
+    minutes, sign = before.rpartition(" ")[0], before.rpartition(" ")[2]
+    count = 15 if minutes.removeprefix("a ") in _spoken("quarter") else _whole(minutes)
+    if count is None or not 0 < count < _MINUTES or sign not in {*_spoken("past"), *_spoken("to")}:
+        return None
+    return hour * _MINUTES + (count if sign in _spoken("past") else -count)
+
+
+def _whole(word: str) -> int | None:
+    if word.isdecimal():
+        return int(word)
+    number = spelled_number((word,)) if word else None
+    return int(number) if number is not None and number == int(number) else None
+
+
+@cache
+def _spoken(kind: str) -> frozenset[str]:
+    """Return the words of a kind in all languages."""
+    return frozenset(fold_words(word) for own in _words().values() for word in own[kind])
 
 
 def _longest_number(words: Sequence[str], start: int) -> tuple[int, Decimal | None]:

@@ -12,7 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from jazz_select.lexicon import homonyms, month_words, ordinal_words, spelled_number, spelled_numbers, weekday_words
+from jazz_select.lexicon import (
+    homonyms,
+    month_words,
+    ordinal_words,
+    spelled_number,
+    spelled_numbers,
+    spoken_time,
+    weekday_words,
+)
 from jazz_select.text import nfkc
 from jazz_select.words import ACTING, stem, stems
 from jazz_select.words import words as split_name
@@ -28,8 +36,10 @@ KINDS: Final = (
     *("inquires", "complains", "states", "particles"),
 )
 """The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
-_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money", "questions", "doubles", "corrects"})
+_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money", "sorts", "persons", "questions", "doubles", "corrects"})
 """Kinds whose rows hold words of any language, which tell none."""
+_ONLY_AGREED_IN: Final = frozenset({"nl", "pt"})
+"""Languages in which only a yes is read."""
 _ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
 """A point inside a number or a name does not end a sentence."""
 _GROUPED: Final = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?!\w)")
@@ -62,8 +72,14 @@ _SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff\u4e00-\u9fff]"), "ru": re.co
 
 
 @cache
-def _languages() -> Mapping[str, Mapping[str, list[str]]]:
+def _tables() -> Mapping[str, Mapping[str, list[str]]]:
     return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+
+
+@cache
+def _languages() -> Mapping[str, Mapping[str, list[str]]]:
+    """Return the tables of the languages in which everything is read."""
+    return {language: kinds for language, kinds in _tables().items() if language not in _ONLY_AGREED_IN}
 
 
 @cache
@@ -76,15 +92,32 @@ def phrases() -> Mapping[str, frozenset[str]]:
 @cache
 def phrases_in(language: str, kind: str) -> frozenset[str]:
     """Return the phrases of a kind in a language, or in all if it is unknown."""
-    known = _languages().get(language)
-    return phrases()[kind] if known is None else frozenset(map(folded, known[kind]))
+    known = _tables().get(language)
+    return phrases()[kind] if known is None else frozenset(map(folded, known.get(kind, ())))
+
+
+@cache
+def phrases_for(language: str, kind: str) -> frozenset[str]:
+    """Return the phrases of a kind that a message in a language may use.
+
+    A phrase that the language has itself, of whatever kind, is none of another language.
+    """
+    if language not in _tables():
+        return phrases()[kind]
+    own = phrases_in(language, kind)
+    return own | (phrases()[kind] - _all_phrases(language))
+
+
+@cache
+def _all_phrases(language: str) -> frozenset[str]:
+    return frozenset(folded(phrase) for kind, each in _tables()[language].items() if kind in KINDS for phrase in each)
 
 
 @cache
 def kinds_in(language: str) -> Mapping[str, str]:
     """Return the kind of each phrase. What a phrase is in this language counts before what it is in others."""
     found: dict[str, str] = {}
-    for known in (language, "") if language in _languages() else ("",):
+    for known in (language, "") if language in _tables() else ("",):
         for kind in KINDS:
             for phrase in phrases_in(known, kind):
                 found.setdefault(" ".join(tokens(phrase)), kind)
@@ -102,9 +135,9 @@ def beginnings_in(language: str) -> Mapping[str, int]:
 
 
 @cache
-def _words_by_language() -> Mapping[str, frozenset[str]]:
+def _words_by_language(*, is_yes: bool = False) -> Mapping[str, frozenset[str]]:
     words: dict[str, set[str]] = {}
-    for language, kinds in _languages().items():
+    for language, kinds in (_tables() if is_yes else _languages()).items():
         own = words.setdefault(language, set())
         for kind, listed in kinds.items():
             if kind not in _OF_ALL_LANGUAGES:
@@ -118,7 +151,15 @@ def language_of(message: str) -> str:
 
     A script used by one language of the table tells it at once, if most of the letters are of it.
     """
-    counts = _telling_words(folded(message[:LONGEST_READ]))
+    return _most_told(_telling_words(folded(message[:LONGEST_READ]), _words_by_language()))
+
+
+def language_of_yes(message: str) -> str:
+    """Return `language_of` an answer, among these also the languages in which only a yes is read."""
+    return _most_told(_telling_words(folded(message[:LONGEST_READ]), _words_by_language(is_yes=True)))
+
+
+def _most_told(counts: Mapping[str, int]) -> str:
     first, second = sorted(counts.values(), reverse=True)[:2]
     return max(counts, key=counts.__getitem__) if first > second else ""
 
@@ -146,10 +187,10 @@ def _is_of_value(word: str) -> bool:
     return any(word in each for each in (month_words(), weekday_words(), ordinal_words()))
 
 
-def _telling_words(text: str) -> Mapping[str, int]:
+def _telling_words(text: str, telling: Mapping[str, frozenset[str]]) -> Mapping[str, int]:
     """Return how many words of a folded text tell each language."""
     words = WORD.findall(text)
-    counts = {language: sum(word in own for word in words) for language, own in _words_by_language().items()}
+    counts = {language: sum(word in own for word in words) for language, own in telling.items()}
     letters = sum(map(str.isalpha, text))
     for language, script in _SCRIPTS.items():
         in_script = len(script.findall(text))
@@ -213,8 +254,8 @@ def has_any(text: str, listed: Iterable[str]) -> bool:
 _HOURS: Final = frozenset({"pm", "uhr"})
 """Marks of a time of the day that mean nothing else."""
 _CLOCK: Final = re.compile(
-    r"(?<![\w:])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?\s*(?P<half>am|pm|a\.m\.?|p\.m\.?|uhr)(?!\w)"
-    r"|(?<![\w:])(?P<whole>\d{1,2}):(?P<part>\d\d)"
+    r"(?<![\w:])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?\s*(?P<half>am|pm|a\.m\.?|p\.m\.?|uhr|uur|h)(?!\w)"
+    r"|(?<![\w:])(?P<whole>\d{1,2})[:h](?P<part>\d\d)(?!\d)"
 )
 _DAY: Final = re.compile(r"(?<!\w)\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\w)|(?<!\w)\d{1,2}/\d{1,2}(?!\w)")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -227,7 +268,7 @@ _BETWEEN: Final = re.compile(r"(?<=\d-\d\d)t(?=\d\d:\d\d)")
 """What stands between a day and a time in ISO 8601."""
 _DIGITS: Final = re.compile(r"\d+")
 _AMOUNT: Final = re.compile(
-    r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
+    r"(?:us)?[€$£¥₹₽]?(?P<digits>\d[\d.,']*?)[.,]?(?:st|nd|rd|th|er|ème|º|ª|s)?(?:[€$£¥₹₽円]|eur|usd|gbp|chf)?"
 )
 _ENDING: Final = frozenset({"cancel", "close", "delete", "remove", "block", "terminate"})
 """Verbs of what is no longer needed."""
@@ -237,6 +278,9 @@ _RUN: Final = re.compile("[\u4e00-\u9fff]+|[\u30a0-\u30ff]+")
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
 _SHORTEST_ENDING: Final = 4
 """The least digits or letters by which the end of a number or a word names it: "the card ending in 4242"."""
+_ENDINGS: Final = ("e", "en", "er", "es", "em")
+_SHORTEST_OF_LONG: Final = 3
+"""Likewise of a number that is twice as long: "the one ending 418"."""
 _MOST_NAMED: Final = 3
 """The most words of a name."""
 _SHORTEST_FORM: Final = 5
@@ -244,6 +288,8 @@ _SHORTEST_FORM: Final = 5
 _PRONOUNS: Final = ("lo", "la", "le", "los", "las", "les")
 """What Spanish and Italian verbs end with."""
 _HALF_A_DAY: Final = 12
+_HALF_A_CLOCK: Final = 720
+"""The minutes of half a day."""
 _GROUP: Final = 3
 """The digits of a group of thousands."""
 _REFUSING: Final = frozenset({"no", "denies", "stops", "waits", "scope", "times"})
@@ -282,6 +328,7 @@ class Shown:
         times: Its times of the day, such as "18:00".
         money: Its currencies.
         has_names: Whether one of its values is a name, such as a person's, by the capitals of all its words.
+        sorts: The words of each sort of which a value is one, such as all colours.
     """
 
     words: frozenset[str]
@@ -293,6 +340,7 @@ class Shown:
     times: frozenset[str]
     money: frozenset[str]
     has_names: bool
+    sorts: tuple[frozenset[str], ...]
 
     @classmethod
     def by(cls, asked: Asked) -> "Shown":
@@ -319,7 +367,8 @@ class Shown:
             days=days,
             times=frozenset(map(_time, _CLOCK.finditer(_without_offsets(text)))),
             money=frozenset(_currencies()[each] for each in _moneys(text)),
-            has_names=any(map(_is_name, asked.arguments.values())),
+            has_names=any(_is_name(name, value) for name, value in asked.arguments.items()),
+            sorts=tuple(sort for sort in _sorts() if not sort.isdisjoint(WORD.findall(given.casefold()))),
         )
 
     @property
@@ -333,6 +382,15 @@ class Shown:
             return True
         is_part = len(word) >= _SHORTEST_ENDING and not _CYRILLIC.match(word) and word not in kinds_in("")
         return is_part and any(each.endswith(word) for each in self.words)
+
+    def has_inflected(self, word: str) -> bool:
+        """Whether a German or Dutch word is one of the question's with the ending of an adjective: "witte" of "wit"."""
+        for ending in _ENDINGS:
+            bare = word.removesuffix(ending)
+            is_doubled = len(bare) > 1 and bare[-1] == bare[-2]
+            if bare != word and len(bare) > 2 and not self.words.isdisjoint({bare, bare[:-1] if is_doubled else bare}):  # noqa: PLR2004
+                return True
+        return False
 
     def does(self, word: str) -> bool:
         """Whether a word says what would be done."""
@@ -349,6 +407,17 @@ class Shown:
         other = self._unshown_part(text.casefold(), spelt=spelt)
         written = re.search(re.escape(other), text, re.IGNORECASE)
         return written.group() if written else other
+
+    def spoken_time(self, words: Sequence[str], start: int) -> tuple[int, str] | None:
+        """Return where a time of the day in words ends, and the shown time that it is; None if none begins."""
+        found = spoken_time(words, start) if self.times else None
+        if found is None:
+            return None
+        for each in self.times:
+            hours, minutes = map(int, each.split(":"))
+            if (hours * 60 + minutes) % _HALF_A_CLOCK == found[1]:
+                return found[0], each
+        return None
 
     def _unshown_part(self, text: str, *, spelt: bool) -> str:
         for found in _CLOCK.finditer(text):
@@ -375,8 +444,10 @@ class Shown:
         bare = figure.strip(_EDGES)
         if {figure, bare} & self.figures or _number(bare) in self.numbers:
             return True
-        is_ending = bare.isdecimal() and len(bare) >= _SHORTEST_ENDING
-        return is_ending and any(each.endswith(bare) for each in self.figures)
+        if not bare.isdecimal() or len(bare) < _SHORTEST_OF_LONG:
+            return False
+        least = 0 if len(bare) >= _SHORTEST_ENDING else len(bare) * 2
+        return any(each.endswith(bare) and len(each) >= least for each in self.figures)
 
     def _other_word(self, words: Sequence[str]) -> str:
         """Return the first number, month or weekday in words that the question does not show, or ""."""
@@ -447,6 +518,7 @@ def _deeds(asked: str) -> frozenset[str]:
     parts = [word for each in names if len(each) > 1 for word in each[:-1]]
     verbs = ACTING.intersection(parts) or ACTING.intersection(*(names[:1] or [()]))
     verbs = verbs or ACTING.intersection(word for each in names for word in each)
+    verbs = verbs or frozenset(parts[:1])  # no verb is known: names begin with one
     return verbs.union(*(_alike().get(each, ()) for each in verbs))
 
 
@@ -469,10 +541,12 @@ def _is_form(word: str, of: str) -> bool:
     return len(of) > _SHORTEST_FORM and of not in ACTING and word.startswith(_without_accents(of)[:begins])
 
 
-def _is_name(value: object) -> bool:
-    """Whether a value is a name: one to a few words, each of letters alone and with a capital."""
+def _is_name(argument: str, value: object) -> bool:
+    """Whether a value is a name: a few words, each of letters alone and with a capital; one word only of a person."""
     words = value.split() if isinstance(value, str) else []
-    return 0 < len(words) <= _MOST_NAMED and all(each.isalpha() and each.istitle() for each in words)
+    if not 0 < len(words) <= _MOST_NAMED or not all(each.isalpha() and each.istitle() for each in words):
+        return False
+    return len(words) > 1 or not phrases()["persons"].isdisjoint(WORD.findall(argument.casefold().replace("_", " ")))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -493,6 +567,12 @@ def _currencies() -> Mapping[str, str]:
     """Return the currency of each of its names and signs."""
     rows = [row.split() for row in phrases()["money"]]
     return {word: row[0] for row in rows for word in row}
+
+
+@cache
+def _sorts() -> tuple[frozenset[str], ...]:
+    """Return the words of each sort of values, in all languages."""
+    return tuple(frozenset(row.split()) for row in phrases()["sorts"])
 
 
 @cache

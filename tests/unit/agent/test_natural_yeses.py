@@ -119,6 +119,63 @@ def test_what_a_statement_beside_a_yes_names_is_no_other_thing(message: str, quo
     assert read_consent(message, asked("close")).answer == "neither", "the table alone knows not all of it"
 
 
+VISIT: Final = Asked(
+    words="move_visit Move a visit",
+    arguments={"from": "2025-05-06 09:30", "to": "2025-05-08 14:15", "colour": "grey", "number": "+44 7700 900418"},
+)
+ASIDES: Final = [
+    pytest.param("Yes, my knee really hurts", id="a part of the body"),
+    pytest.param("Yes please, the kids are waiting outside", id="who waits"),
+    pytest.param("Yes. I can't even walk to the corner.", id="a denial of something else"),
+    pytest.param("Yes. We were snowed in until Easter.", id="a word of time in a story"),
+    pytest.param("Yes. My husband turned 60 years last week.", id="a number of something else"),
+    pytest.param("Breaks my heart but yes", id="but yes"),
+    pytest.param("Yes. The roads are icy but the sun is shining.", id="but between two stories"),
+    pytest.param("Yes, I told your colleague about the stairs", id="what the writer said"),
+    pytest.param("Yes, quarter past two", id="a time in words"),
+    pytest.param("Yes, the one ending 418", id="the end of a long number"),
+    pytest.param("Ja, meine Kinder schlafen schon", id="de"),
+    pytest.param("Ja bitte, viertel nach zwei", id="de: a time in words"),
+    pytest.param("Sí, que no puedo ni subir las escaleras", id="es"),
+    pytest.param("Oui. Il fait 14 degrés dans le salon.", id="fr"),
+    pytest.param("Sì, perché la caldaia gocciolava", id="it"),
+    pytest.param("Ja graag, mijn moeder ligt in het ziekenhuis", id="nl"),
+    pytest.param("Sim, o meu filho está doente", id="pt"),
+]
+CUES: Final = [
+    pytest.param("Yes, my knee brace", id="a thing without a verb"),
+    pytest.param("Yes, my husband prefers mornings", id="a wish"),
+    pytest.param("Yes. I work until three.", id="another time"),
+    pytest.param("Yes. We are five of us.", id="another number"),
+    pytest.param("Yes, she likes the blue model", id="a word of the sort of a value"),
+    pytest.param("Yes. My wife is against it.", id="against"),
+    pytest.param("Yes. My wife is not sure.", id="a doubt"),
+    pytest.param("Yes, I'm afraid not", id="a denial of nothing else"),
+    pytest.param("Yes. I can't do Thursday.", id="a denial of a value"),
+    pytest.param("Yes, and my inhaler", id="a further thing"),
+    pytest.param("Yes, the number is Elm", id="another value"),
+    pytest.param("Yes, half past three", id="another time in words"),
+    pytest.param("Ja, mijn fiets ook", id="nl: a further thing"),
+    pytest.param("Ja, mits het gratis is", id="nl: a condition"),
+    pytest.param("Sim, mas sem o meu irmão", id="pt: a change"),
+    pytest.param("Sim, desde que seja grátis", id="pt: a condition"),
+]
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize("message", ASIDES)
+def test_a_clause_that_stands_on_its_own_changes_nothing(message: str) -> None:
+    quote = "yes" if "yes" in message else message.split(maxsplit=1)[0].strip(",.")
+    assert why_no_yes(message, VISIT, quote=quote) == ""
+    assert read_consent(message, VISIT, quote=quote).answer == "yes"
+
+
+@pytest.mark.spec("018.4")
+@pytest.mark.parametrize("message", CUES)
+def test_a_cue_in_a_clause_that_stands_on_its_own_makes_a_yes_none(message: str) -> None:
+    assert [each for each in parts(message) if read_consent(message, VISIT, quote=each).answer == "yes"] == []
+
+
 @pytest.mark.spec("018.4")
 @pytest.mark.parametrize(
     "message",
