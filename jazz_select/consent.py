@@ -910,7 +910,7 @@ def _why_not_by(read: _ReadMessage, sentence: _Sentence, *, is_own: bool) -> str
             if is_answer and piece.reports:
                 return "it tells what somebody says"
             begins_wish = part.begins("adds") and (place + number > 0 or not is_own)
-            is_besides = (is_besides or begins_wish) and not piece.states
+            is_besides = (is_besides or begins_wish) and not (piece.states and _knows_verb(piece.said))
             why = _why_not_besides(piece) if is_besides else _why_not_in(piece)
             if why:
                 return why
@@ -1099,8 +1099,9 @@ def _further_thing(piece: _Piece) -> str:
         return ""  # "and sorry for the trouble"
     begins = [each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}][:1]
     is_named = not begins or begins[0].is_any("names") or begins[0].is_any("articles") or begins[0].kind == "points"
-    is_verb = begins[:1] == [unknown] or (bool(begins) and begins[0].kind == "reports")
-    return unknown.written if is_named or (is_verb and not _may_be_done(said)) else ""
+    # Where an article stands before each thing, a word that begins is a verb.
+    is_verb = piece.read.language in _WITH_ARTICLES | {"de", "pt"} or _may_be_done(said)
+    return unknown.written if is_named or not is_verb else ""
 
 
 def _may_be_done(said: Sequence[_Label]) -> bool:
@@ -1253,7 +1254,7 @@ def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
 
 def _why_not_word(label: _Label, piece: _Piece) -> str:
     """Return why a phrase makes a yes none wherever it stands, or ""."""
-    if label.kind == "stops":
+    if label.kind == "stops" or (label.kind == "extends" and not piece.is_aside):
         return "it makes a condition or a change"
     if label.kind == "denies":
         return "it denies something"
@@ -1282,6 +1283,11 @@ def _is_statement(read: _ReadMessage, said: Sequence[_Label]) -> bool:
     if _wishes(said):
         return False
     return _has_verb(read, said)
+
+
+def _knows_verb(said: Sequence[_Label]) -> bool:
+    """Whether words have a subject or a verb of a statement that the table knows."""
+    return any(each.is_any("states") or each.is_any("subjects") or each.complains for each in said)
 
 
 def _has_verb(read: _ReadMessage, said: Sequence[_Label]) -> bool:

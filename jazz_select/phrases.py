@@ -32,7 +32,7 @@ POINT: Final = "\ue001"
 """Placeholder for a point inside a number or a name."""
 KINDS: Final = (
     *("waits", "courtesy", "no", "yes", "beside", "harmless", "unneeded", "heard", "asides", "signs", "reports"),
-    *("stops", "scope", "times", "denies", "points", "names", "between", "adds", "desires", "fills"),
+    *("stops", "extends", "scope", "times", "denies", "points", "names", "between", "adds", "desires", "fills"),
     *("inquires", "complains", "states", "particles"),
 )
 """The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
