@@ -1082,7 +1082,7 @@ def _why_not_besides(piece: _Piece) -> str:
     other = _recipient(piece.labels) if any(each.kind == "points" for each in said) else ""
     if other:
         return f"it names somebody else, {other!r}"
-    thing = _further_thing(piece)
+    thing = _further_thing(piece) if piece.clause.begins("adds") else ""
     return f"it names something else, {thing!r}" if thing else ""
 
 
@@ -1106,7 +1106,11 @@ def _further_thing(piece: _Piece) -> str:
 
 def _may_be_done(said: Sequence[_Label]) -> bool:
     """Whether words may say what is to be done: by a known verb, or for the writer ("show me")."""
-    return any(each.phrase in ACTING or each.phrase in _WRITER for each in said)
+    if any(each.phrase in ACTING or each.phrase in _WRITER for each in said):
+        return True
+    first = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
+    after = said[first + 1] if first + 1 < len(said) else None
+    return after is not None and (after.is_any("names") or after.is_any("articles"))  # "mail the receipt"
 
 
 def _why_not_in(piece: _Piece) -> str:
