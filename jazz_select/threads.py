@@ -167,7 +167,7 @@ class ThreadShare(Protocol):
         """Wait until this tenant may go on in the event loop, after work in a thread."""
         ...
 
-    def detached(self) -> "ThreadShare":
+    def detach(self) -> "ThreadShare":
         """Return the tenant's share without the request: for work that may outlive it."""
         ...
 

@@ -156,7 +156,7 @@ def opened_learning(settings: "Settings", named: Path | None) -> "Generator[tupl
 
         shared = SharedState(database)
         with shared.log(settings.agent_id) as log:
-            yield log, shared.learned(settings.agent_id)
+            yield log, shared.learned_examples(settings.agent_id)
     finally:
         database.close_blocking()
 
