@@ -193,7 +193,7 @@ def left_undone(pending: PendingCall) -> str:
 
 
 def _not_done(calls: Sequence[PendingCall]) -> str:
-    named = [each.display_name if len(calls) == 1 else each.described({}) for each in calls]
+    named = [each.display_name if len(calls) == 1 else each.describe({}) for each in calls]
     return say("not_done", call="; ".join(named))
 
 

@@ -101,12 +101,12 @@ def _at_port(settings: "Settings", given: "GuardCommand", servers: "Sequence[Ser
         check_reach(given.host)
     listening = bind_address(given.host, given.port)
     try:
-        run_loop(lambda: _served(given, servers, listening, names))
+        run_loop(lambda: _serve_guard(given, servers, listening, names))
     finally:
         listening.close()
 
 
-async def _served(
+async def _serve_guard(
     given: "GuardCommand", servers: "Sequence[ServerSpec]", listening: "socket", names: dict[str, str]
 ) -> None:
     from jazz_select.service.http.limits import Lifecycle

@@ -45,7 +45,7 @@ def serve_agents(settings: "Settings", command: "ServeCommand") -> None:
     from jazz_select.service.server import bind_address, bind_file
     from jazz_select.service.server import run as run_loop
 
-    given = command.merged()
+    given = command.merge_config()
     look_here()
     sources = _sources(settings, given)
     if given.mcp == "stdio":
@@ -76,8 +76,8 @@ async def _serve(
     async with (
         open_service(settings, sources, notify=hint, allow_delete=given.yes, options=given.options) as served,
         _mcp(served, sources, given) as parts,
-        _reloading(served, given),
-        _settling(served),
+        _watch_files(served, given),
+        _freeze_garbage(served),
     ):
         life = Lifecycle()
         app = make_app(served, given.options, life=life, parts=[*parts, *_panel(served, sources, given)])
@@ -85,7 +85,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
+async def _freeze_garbage(served: "ServedAgents") -> "AsyncGenerator[None]":
     """Look for no garbage among what is loaded, but after a reload.
 
     To look through all of it takes a tenth of a second, in which nobody is answered, and would be done every few
@@ -114,7 +114,7 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 
 @asynccontextmanager
-async def _reloading(served: "ServedAgents", given: "ServeConfig") -> "AsyncGenerator[None]":
+async def _watch_files(served: "ServedAgents", given: "ServeConfig") -> "AsyncGenerator[None]":
     if not given.reload:
         yield
         return
@@ -184,7 +184,7 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given
         open_gateways(_servers(sources)) as gateways,
     ):
         (running,) = served.values()
-        async with _reloading(served, given):
+        async with _watch_files(served, given):
             await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed))
 
 

@@ -19,7 +19,7 @@ from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, json_text, plain
-from jazz_select.routing.tool_call import stubbed
+from jazz_select.routing.tool_call import stub_tools
 from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.text import beginning, count_of, describe_error, one_line
 from jazz_select.values import Message, Reply
@@ -239,7 +239,7 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
         if isawaitable(made):
             made = await made
         async with made as agent:
-            with stubbed({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
+            with stub_tools({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
                 await _turns(case, agent, script, turns)
     except Exception as failure:  # noqa: BLE001 - a failing conversation does not stop the others
         error = describe_error(failure)

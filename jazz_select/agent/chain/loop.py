@@ -490,7 +490,9 @@ class _Loop:
         ]
         if reply.truncated:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
-        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
+        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).drop_doubtful_calls(
+            self.runner.is_destructive
+        )
 
     def _parse_reply(self, text: str) -> ToolReply:
         """Read a reply in the text form.
@@ -498,7 +500,7 @@ class _Loop:
         JSON that is no call counts as the answer, with two exceptions: the schema has its own way to answer in JSON, or
         the JSON names a tool and may be a call in an unknown shape.
         """
-        read = read_tool_reply(text).trusted(self.runner.is_destructive)
+        read = read_tool_reply(text).drop_doubtful_calls(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
             return ToolReply(note="the reply is JSON, but none of the three shapes")
         named = self._tool_named_in(parse_whole(read.text)) if read.is_data else ""

@@ -78,7 +78,7 @@ class ToolRunner:
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Run these calls in planned order, those that only read side by side, and return each with its result."""
-        plan = Plan.of(steps)
+        plan = Plan.from_steps(steps)
         problems = plan.problems or dangling_references(plan, self.index)
         if problems:
             return await self.refuse(plan.steps, round_, f"not run: {'; '.join(problems)}")
@@ -128,7 +128,7 @@ class ToolRunner:
     async def refuse(self, steps: Iterable[PlanStep], round_: int, problem: str) -> list[Made]:
         """Refuse all these calls for one reason."""
         refused: list[Made] = []
-        for step in Plan.of(steps).steps:
+        for step in Plan.from_steps(steps).steps:
             call = _request(step, round_, "")
             refused.append((call, await self._emit(_failure(call, "", problem))))
         return refused

@@ -45,7 +45,7 @@ from jazz_select.phrases import QUESTION_MARKS, SENTENCES
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.question import described, unshowable
+from jazz_select.routing.question import describe_call, display_problem
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
@@ -554,7 +554,7 @@ class OpenFlows:
             if tool is None or tool.reads:
                 continue
             arguments = requests[each.round, each.id].arguments
-            told.append(described(tool.display_name, "", {} if unshowable("", arguments) else arguments))
+            told.append(describe_call(tool.display_name, "", {} if display_problem("", arguments) else arguments))
         return list(dict.fromkeys(told))
 
     async def _completed(

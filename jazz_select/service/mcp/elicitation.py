@@ -17,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
-from jazz_select.routing.question import question, visible
+from jazz_select.routing.question import escape_invisible, question
 from jazz_select.routing.records import ToolCall
 from jazz_select.text import beginning, in_one_line, json_line
 
@@ -131,9 +131,9 @@ def can_ask(context: Context) -> bool:
 
 def elicitation_question(call: ToolCall, server: str, reason: str) -> str:
     """Write the question for a person, in the words used elsewhere, with the tool's server and the quoted reason."""
-    whose = f"It is a tool of the MCP server {visible(json_line(server))}." if server else ""
+    whose = f"It is a tool of the MCP server {escape_invisible(json_line(server))}." if server else ""
     does = "It may destroy something" if call.destructive else "Every call is asked for"
-    why = f" ({visible(beginning(reason, _LONGEST_REASON))})" if reason else ""
+    why = f" ({escape_invisible(beginning(reason, _LONGEST_REASON))})" if reason else ""
     return question(
         call.display_name, call.words, call.arguments, about=" ".join(filter(None, (whose, f"{does}{why}.")))
     )
