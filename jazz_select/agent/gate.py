@@ -340,14 +340,14 @@ class TurnApproval:
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.from_call(call, flow=flow, path=path, reason=reason, before=before)
-        if (granted := self._granted(wanted, call)) is not None:
+        if (granted := self._find_granted(wanted, call)) is not None:
             self._left.remove(granted)
             self._approved[call.id] = granted.id
             return Allow()
         if isinstance(verdict, Allow):
             return verdict
         if self.pending is None:
-            named = _unseen(self.named.get(flow, ()), [wanted, *then])
+            named = _unseen_names(self.named.get(flow, ()), [wanted, *then])
             self.pending = wanted.model_copy(update={"then": tuple(then), "named": named})
         elif self._is_beside(flow, path) and not self._add(wanted):
             return Deny("it cannot be shown together with the others that have to be approved: call it after them")
@@ -383,7 +383,7 @@ class TurnApproval:
         self.pending = self.pending.model_copy(update={"more": (*self.pending.more, wanted)})
         return True
 
-    def _granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
+    def _find_granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
         """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""
         for granted in self._left:
             is_there = (granted.flow, granted.path, granted.door) == (wanted.flow, wanted.path, wanted.door)
@@ -431,7 +431,7 @@ class TurnApproval:
         return found
 
 
-def _unseen(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
+def _unseen_names(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
     """Return how the user named things, without what these calls show."""
     shown = " ".join(describe_call(each.display_name, each.words, each.known_arguments) for each in calls)
     words = set(stems(shown))

@@ -218,7 +218,7 @@ async def play_all(
     began = perf_counter()
     chat = as_chat_model(model, argument="model")
     try:
-        calls = [partial(_played, case, make_agent, chat) for case in cases]
+        calls = [partial(_play_case, case, make_agent, chat) for case in cases]
         results = await side_by_side(calls, at_once=max(1, at_once), progress=progress)
     finally:
         close = None if chat is model else getattr(chat, "aclose", None)
@@ -227,7 +227,7 @@ async def play_all(
     return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
 
 
-async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
+async def _play_case(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
     began = perf_counter()
     script = Script() if chat is None and case.scripted else None
     result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file)

@@ -235,7 +235,7 @@ class Evaluation(Framed):
         for each in self.judged:
             for name in each.expect:
                 of[name].append(each)
-        for expected, first, _ in self._mistaken:
+        for expected, first, _ in self._mistakes:
             takes[first] += 1
             taken[expected][first] += 1
         scores = [
@@ -255,7 +255,7 @@ class Evaluation(Framed):
     def confusions(self) -> tuple[Confusion, ...]:
         """Pairs of the expected flow and the one found in its place, the most frequent first."""
         pairs: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for expected, first, request in self._mistaken:
+        for expected, first, request in self._mistakes:
             pairs[expected, first].append(request)
         found = [
             Confusion(expected=expected, first=first, count=len(requests), requests=tuple(requests[:_SHOWN]))
@@ -264,7 +264,7 @@ class Evaluation(Framed):
         return tuple(sorted(found, key=lambda each: (-each.count, each.expected, each.first)))
 
     @cached_property
-    def _mistaken(self) -> tuple[tuple[str, str, str], ...]:
+    def _mistakes(self) -> tuple[tuple[str, str, str], ...]:
         found: list[tuple[str, str, str]] = []
         for each in self.judged:
             places = _places(each)

@@ -327,7 +327,7 @@ def witnessed(
         for place, text in enumerate(texts):
             places.setdefault(text, []).append(place)
         alike = [places[text] for text in texts]
-    standing = _standing(hints, texts)
+    standing = _last_hints(hints, texts)
     kept: dict[tuple[str, str], Evidence] = {}
     for place, (each, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
         if place not in standing:
@@ -351,7 +351,7 @@ def witnessed(
     return tuple(kept.values())
 
 
-def _standing(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
+def _last_hints(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
     """Return the places of each witness's last hint about a request, of requests about which all witnesses agree."""
     last: dict[tuple[str, str], int] = {}
     for place in sorted(range(len(hints)), key=lambda each: hints[each].said_at):

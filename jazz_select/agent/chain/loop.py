@@ -447,7 +447,7 @@ class _Loop:
         if not refers_to_results(read.text):
             await self._say(read.text)
             results = self._record(await self._run_calls(read.calls, problem, number))
-            closing = self._closing(read.calls, results)
+            closing = self._closing_text(read.calls, results)
             await self._say(closing)
             return results, closing or read.text, False
         place = len(self.entries)
@@ -456,7 +456,7 @@ class _Loop:
         await self._say(said, place)
         return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
 
-    def _closing(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
+    def _closing_text(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
         """Return what the call that ends the chain has to tell, if all calls beside it were made."""
         last = calls[-1] if calls else None
         own = last.arguments.get("text") if last is not None and last.tool in self.ends_with else None

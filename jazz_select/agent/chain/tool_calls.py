@@ -169,7 +169,7 @@ class ToolRunner:
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         if waits:
-            return self._announced(call, tool, shown, [*waits])
+            return self._announce_call(call, tool, shown, [*waits])
         # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
         shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
         call = replace(call, arguments=given_arguments(tool, shown))
@@ -177,7 +177,7 @@ class ToolRunner:
         made_of, result = await self._make_call(call, tool, arguments)
         return made_of, replace(result, dropped=dropped)
 
-    def _announced(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
+    def _announce_call(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
         """Let a call wait for the approval of those whose outputs it uses. What only reads is not kept for later."""
         problem = f"not run: it uses the output of {', '.join(waits)}, which has to be approved first"
         ids = {each: self._ids.get((call.round, each), "") for each in waits}

@@ -87,8 +87,8 @@ def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
     same = {name: fields for name, fields in flows.changed.items() if name in before}
     passed = _passed_on(same, before, after)
     for (giver, taker), texts in passed.items():
-        pieces = [_passed(giver, taker, [text], before, after) for text in texts]
-        whole = _passed(giver, taker, texts, before, after)
+        pieces = [_move_examples(giver, taker, [text], before, after) for text in texts]
+        whole = _move_examples(giver, taker, texts, before, after)
         yield Edit.of(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
     for name, changed in same.items():
         told = {text for pair, texts in passed.items() if name in pair for text in texts}
@@ -104,32 +104,32 @@ def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
 
 def _passed_on(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:
     """Return the examples that one flow lost and another gained, by both flows."""
-    takers = {text: name for name in names for text in _gained(before[name], after[name])}
+    takers = {text: name for name in names for text in _gained_examples(before[name], after[name])}
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for giver in names:
-        for text in _gained(after[giver], before[giver]):
+        for text in _gained_examples(after[giver], before[giver]):
             if text in takers:
                 found[giver, takers[text]].append(text)
     return found
 
 
-def _gained(one: Fields, other: Fields) -> list[str]:
+def _gained_examples(one: Fields, other: Fields) -> list[str]:
     return [text for text in other["examples"] if text not in one["examples"]]
 
 
-def _passed(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
-    given = {"examples": _restored(before[giver], after[giver], texts)}
+def _move_examples(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
+    given = {"examples": _restore_examples(before[giver], after[giver], texts)}
     taken = {"examples": [each for each in after[taker]["examples"] if each not in texts]}
-    return Edit(what=f"{_quoted(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})
+    return Edit(what=f"{_quote(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})
 
 
-def _restored(before: Fields, after: Fields, texts: Sequence[str]) -> list[str]:
+def _restore_examples(before: Fields, after: Fields, texts: Sequence[str]) -> list[str]:
     """Return the examples with some of the former ones, these in their places."""
     places = {text: place for place, text in enumerate(before["examples"])}
     return sorted([*after["examples"], *texts], key=lambda text: places.get(text, len(places)))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"‘{beginning(text, _SHOWN)}’"
 
 
@@ -139,10 +139,10 @@ def _of_fields(
     """Yield a part for each changed field of a flow; the examples have parts of their own, without those `told`."""
     for what in changed:
         if what == "examples":
-            less = {text: [each for each in after[what] if each != text] for text in _gained(before, after)}
-            more = {text: _restored(before, after, [text]) for text in _gained(after, before)}
+            less = {text: [each for each in after[what] if each != text] for text in _gained_examples(before, after)}
+            more = {text: _restore_examples(before, after, [text]) for text in _gained_examples(after, before)}
             pieces = [
-                Edit(what=f"{_quoted(text)} {how} {name}", undone={name: {what: texts}})
+                Edit(what=f"{_quote(text)} {how} {name}", undone={name: {what: texts}})
                 for how, each in (("under", less), ("is gone from", more))
                 for text, texts in each.items()
                 if text not in told

@@ -113,7 +113,7 @@ class Places:
 
     def _line_of(self, file: str, line: int, field: str, number: int | None) -> int:
         for node in self._definitions(file).get(line, ()) if field else ():
-            for name, value in _assigned(node):
+            for name, value in _assignments(node):
                 if name == field:
                     items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
                     return (items[number] if number is not None and number < len(items) else value).lineno
@@ -167,7 +167,7 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
     return found
 
 
-def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
+def _assignments(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
     if isinstance(node, ast.Call):
         return [(each.arg, each.value) for each in node.keywords if each.arg]
     plain = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]

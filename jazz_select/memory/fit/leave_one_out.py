@@ -158,7 +158,7 @@ class LeaveOneOut:
 
     def ask_example(self, flow: int, example: int, transforms: Sequence[Vectors | None]) -> HeldOut:
         """Ask one example, by the places of its flow and in it, against its flow without it."""
-        aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
+        aimed = _apply_transform(self._example(flow, example), transforms[example % FOLDS])
         dense = self.prototypes @ aimed
         dense[flow] = self._prototype_without(flow, example) @ aimed
         dense *= self._evening
@@ -170,7 +170,7 @@ class LeaveOneOut:
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
         query = self._lexical.query(indexable(text))
-        dense = self.prototypes @ _aimed(vector, transform) * self._evening
+        dense = self.prototypes @ _apply_transform(vector, transform) * self._evening
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
     def neighbourhood(self, flow: int) -> list[int]:
@@ -255,7 +255,7 @@ class Postings:
         )
 
 
-def _aimed(vector: Vectors, transform: Vectors | None) -> Vectors:
+def _apply_transform(vector: Vectors, transform: Vectors | None) -> Vectors:
     return vector if transform is None else unit(vector @ transform)
 
 
