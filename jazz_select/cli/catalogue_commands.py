@@ -143,7 +143,7 @@ async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete:
         "unchanged": report.skipped,
         "took_s": perf_counter() - began,
         "notes": (*report.notes, *overlay_notes(settings)),
-        "forecast": None if report.dry_run else expected.told(),
+        "forecast": None if report.dry_run else expected.as_data(),
     }
 
 

@@ -104,7 +104,7 @@ async def _made_of(
                 memory,
                 AGENT,
                 timeout_s=settings.timeout_s,
-                **RouteOptions.of(settings).for_selector(),
+                **RouteOptions.from_settings(settings).for_selector(),
             )
             return made_by(factory, selector, model, **state)
 

@@ -142,7 +142,7 @@ async def _run_evaluation(
         return await evaluate(
             cases,
             registry,
-            routing=RouteOptions.of(settings),
+            routing=RouteOptions.from_settings(settings),
             **judged,
             at=config.at,
             depths=depths,
@@ -325,7 +325,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
                 base_flows=given.base_flows,
                 cases=cases,
                 requests=requests,
-                routing=RouteOptions.of(settings),
+                routing=RouteOptions.from_settings(settings),
                 embedder=settings.embedder,
                 language=settings.language,
                 agent_id=settings.agent_id,

@@ -67,7 +67,11 @@ def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "
         _say_nothing_on_trial(store, overlay, given)
         return
     registry = catalogue(settings)
-    how: Any = {"embedder": settings.embedder, "language": settings.language, "routing": RouteOptions.of(settings)}
+    how: Any = {
+        "embedder": settings.embedder,
+        "language": settings.language,
+        "routing": RouteOptions.from_settings(settings),
+    }
     if given.shadow:
         logged = logged_entries(log, settings)
         with spinner("asking both versions"):

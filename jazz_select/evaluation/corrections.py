@@ -313,7 +313,7 @@ class _Sorting:
             self._found.people.append(found)
             return
         self._found.unlearnable.append(_with_reason(found, why))
-        if not self._labelled.of(found.request):
+        if not self._labelled.find(found.request):
             self._found.judging.append(found)
 
     def _weigh(self, request: str, entries: Sequence[Logged]) -> None:
@@ -345,7 +345,7 @@ class _Sorting:
         return ""
 
     def _why_unlearnable(self, request: str, found: Correction) -> str:
-        if self._labelled.of(found.request):
+        if self._labelled.find(found.request):
             return "it is among the labelled requests"
         if len(found.right) != 1:
             return f"it is for {'several flows' if found.right else 'no flow'}"

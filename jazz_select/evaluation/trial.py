@@ -100,7 +100,7 @@ class Scales:
         """Take the flows as their authors wrote them, labelled requests, and how the deployment selects."""
         self._authored = authored
         self._hold_out_examples, self._own = _hold_out_examples(authored)
-        self._labelled = [Known(asked=Query.of(case), right=frozenset(case.expect)) for case in cases]
+        self._labelled = [Known(asked=Query.from_case(case), right=frozenset(case.expect)) for case in cases]
         self._routing = routing
         self._index = {"embedder": embedder, "language": language}
         self._judged = [*self._labelled, *self._own]

@@ -106,7 +106,7 @@ class Forecast(JsonData):
     learned_from: int = 0
     caveat: str = ""
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """Return plain JSON types, with the sentence as `says`."""
         return {**self.to_dict(), "says": str(self)}
 

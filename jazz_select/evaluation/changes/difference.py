@@ -39,7 +39,7 @@ class FlowChanges:
     changed: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> "FlowChanges":
+    def between(cls, before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> "FlowChanges":
         """Compare the fields that both versions have."""
         gone = sorted(before.keys() - after.keys())
         new = sorted(after.keys() - before.keys())
@@ -57,7 +57,7 @@ class FlowChanges:
         """Return the new name of a flow of the earlier version."""
         return self.renamed.get(name, name)
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return what happened to a flow; empty if nothing did."""
         if name in self.added:
             return f"{name} is new"
@@ -280,8 +280,8 @@ class Difference(Framed):
         cls, base: SideState, head: SideState, asked: Sequence[Probe], gates: "Gates | None" = None
     ) -> "Difference":
         """Compare two versions over the requests that both were asked, and apply the gates."""
-        flows = FlowChanges.of(base.flows, head.flows)
-        pairs = [_RoutePair.of(probe, base, head, flows) for probe in asked]
+        flows = FlowChanges.between(base.flows, head.flows)
+        pairs = [_RoutePair.from_sides(probe, base, head, flows) for probe in asked]
         changes = [change for pair in pairs if (change := _change(pair, flows)) is not None]
         difference = cls(
             base=base.label,
@@ -435,7 +435,7 @@ class _RoutePair:
     has: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, probe: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_RoutePair":
+    def from_sides(cls, probe: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_RoutePair":
         return cls(
             probe,
             _route(base, probe),
@@ -465,7 +465,7 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _rightness(after, has) in {0, 1}:
         effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
     entered, left = _moved_candidates(before, after, flows)
-    reasons = dict.fromkeys(filter(None, (flows.told(before.first), flows.told(after.first))))
+    reasons = dict.fromkeys(filter(None, (flows.describe(before.first), flows.describe(after.first))))
     return RouteChange(
         asked=probe.asked,
         source=probe.source,

@@ -43,7 +43,7 @@ class Edit:
     pieces: tuple["Edit", ...] = ()
 
     @classmethod
-    def of(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
+    def from_pieces(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
         """Return the part that is made of these; a single one stands for itself."""
         return pieces[0] if len(pieces) == 1 else cls(what=what, undone=undone, pieces=tuple(pieces))
 
@@ -79,23 +79,23 @@ def _examples(name: str, one: Fields, other: Fields, after: Flows) -> Fields:
 def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
     """Yield the parts of a change."""
     for name in flows.added:
-        yield Edit(what=flows.told(name), undone={name: None})
+        yield Edit(what=flows.describe(name), undone={name: None})
     for name in flows.removed:
-        yield Edit(what=flows.told(name), undone={name: before[name]})
+        yield Edit(what=flows.describe(name), undone={name: before[name]})
     for old, new in flows.renamed.items():
-        yield Edit(what=flows.told(new), undone={new: None, old: before[old]})
+        yield Edit(what=flows.describe(new), undone={new: None, old: before[old]})
     same = {name: fields for name, fields in flows.changed.items() if name in before}
     passed = _passed_on(same, before, after)
     for (giver, taker), texts in passed.items():
         pieces = [_move_examples(giver, taker, [text], before, after) for text in texts]
         whole = _move_examples(giver, taker, texts, before, after)
-        yield Edit.of(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
+        yield Edit.from_pieces(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
     for name, changed in same.items():
         told = {text for pair, texts in passed.items() if name in pair for text in texts}
         pieces = list(_of_fields(name, changed, before[name], after[name], told))
         fields = {field: value for each in pieces for field, value in (each.undone[name] or {}).items()}
         if pieces:
-            yield Edit.of(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
+            yield Edit.from_pieces(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
         if GUARD in changed:
             if after[name][GUARD]:  # a flow that has none any more is withheld no more
                 yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
@@ -148,7 +148,7 @@ def _of_fields(
                 if text not in told
             ]
             if pieces or not told:
-                yield Edit.of(f"the examples of {name} together", pieces, {name: {what: before[what]}})
+                yield Edit.from_pieces(f"the examples of {name} together", pieces, {name: {what: before[what]}})
         elif what in ROUTING_FIELDS:
             yield Edit(what=f"the {what.replace('_', ' ')} of {name}", undone={name: {what: before[what]}})
 

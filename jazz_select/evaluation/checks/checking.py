@@ -139,9 +139,9 @@ def _find_leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Pla
     for case, case_place in cases:
         if case.episodes:  # earlier messages make it another request
             continue
-        leaked, near = examples.same.of(case.request)[:1], examples.near.of(case.request)[:1]
+        leaked, near = examples.same.find(case.request)[:1], examples.near.find(case.request)[:1]
         for spot in (examples.spots[at] for at in leaked or near):
-            place, name = places.of(*spot), spot.flow.name
+            place, name = places.locate(*spot), spot.flow.name
             relation = "is an example" if leaked else f"asks what {spot.quoted} does, an example"
             what = f"{_quote_request(case)} is asked as a case, and {relation} of {name}"
             what += f" ({place})." if place.line else "."

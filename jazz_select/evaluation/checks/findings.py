@@ -78,7 +78,7 @@ class Places:
     def __init__(self) -> None:
         self._entries, self._definitions = cache(entry_nodes), cache(_definitions)
 
-    def of(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
+    def locate(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
         """Return where a flow is defined, or a field of it, or an entry of that field, numbered from 0.
 
         A field or entry that is not found has the line of the flow.
@@ -93,7 +93,7 @@ class Places:
     ) -> "Finding":
         """Return a finding at this spot, about its flow or about `flows`."""
         names = flows or (spot.flow.name,)
-        return Finding(code=code, flows=names, at=self.of(*spot), what=what, remedy=remedy, evidence=evidence)
+        return Finding(code=code, flows=names, at=self.locate(*spot), what=what, remedy=remedy, evidence=evidence)
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """Return the place of an entry of a data file, numbered from 1, or of a definition at a line of Python."""
@@ -361,7 +361,7 @@ class Findings(Framed):
             "findings": [each.to_dict() for each in self.found],
             "accepted": [each.to_dict() for each in self.accepted],
             "notes": plain(self.notes),
-            "forecast": None if self.forecast is None else self.forecast.told(),
+            "forecast": None if self.forecast is None else self.forecast.as_data(),
             "took_s": self.took_s,
         }
 

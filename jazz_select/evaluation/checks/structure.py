@@ -200,7 +200,7 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
         else:
             continue
         flow = users.get(name)
-        at = NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(name))
+        at = NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(name))
         yield Finding(
             code=code,
             flows=() if flow is None else (flow.name,),
@@ -227,7 +227,7 @@ def _patterns(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Plac
         yield Finding(
             code="unread-pattern",
             flows=() if flow is None else (flow.name,),
-            at=NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(names[0])),
+            at=NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(names[0])),
             what=f"The pattern {shown!r} of {beginning(names[0], _LONGEST)}{others} {reasons[pattern]}: not checked.",
             remedy="Have the tool check it, or write it without what is named here.",
             evidence=(Evidence(text=pattern, flow="" if flow is None else flow.name),),

@@ -170,7 +170,7 @@ class Suggestions(Framed):
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
 
-    def of(self, flow: str, part: Target | str) -> tuple[Suggestion, ...]:
+    def for_part(self, flow: str, part: Target | str) -> tuple[Suggestion, ...]:
         """Return the suggestions for one part of one flow."""
         return tuple(each for each in self.suggested if each.flow == flow and each.part == Target(part))
 
@@ -414,9 +414,9 @@ class Drafts:
             reason = "no request"
         elif injection(text):
             reason = "an instruction to a model"
-        elif self.catalogue.known.of(text):
+        elif self.catalogue.known.find(text):
             reason = "an example already"
-        elif self.held_out.of(text):
+        elif self.held_out.find(text):
             reason = "a case"
         if reason:
             self.dropped[reason] += 1

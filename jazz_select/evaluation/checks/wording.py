@@ -62,7 +62,7 @@ class DuplicateIndex:
             for key in _gapped(text):
                 self._gapped[key].append(place)
 
-    def of(self, text: str) -> Sequence[int]:
+    def find(self, text: str) -> Sequence[int]:
         """Return the positions of the texts that are the same request, in order."""
         mine = request_key(text, numbers=self._numbers)
         similar = {place for key in _gapped(mine) for place in self._gapped.get(key, ())}
@@ -346,7 +346,7 @@ def _one_wording(wordings: Sequence[set[str]]) -> bool:
 def _find_copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     sames = DuplicateIndex(flow.examples, numbers=True)
     for number, text in enumerate(flow.examples):
-        earlier = [place for place in sames.of(text) if place < number]
+        earlier = [place for place in sames.find(text) if place < number]
         if earlier:
             spot = Spot(flow, "examples", number)
             what = f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: {spot.quoted}."
@@ -360,11 +360,11 @@ def _find_shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
     examples = Examples(flows)
     for place, spot in enumerate(examples.spots):
         for code, copies in (("shared-example", examples.same), ("near-copies", examples.near)):
-            earlier = (examples.spots[at] for at in copies.of(spot.text) if at < place)
+            earlier = (examples.spots[at] for at in copies.find(spot.text) if at < place)
             unlike = (each for each in earlier if each.flow is not spot.flow and not related(each.flow, spot.flow))
             if (other := next(unlike, None)) is None:
                 continue
-            names, at = (other.flow.name, spot.flow.name), places.of(*other)
+            names, at = (other.flow.name, spot.flow.name), places.locate(*other)
             there = f"{other.quoted} of {other.flow.name}{f' ({at})' if at.line else ''}"
             what = f"{spot.quoted} of {spot.flow.name} {'is' if code == 'shared-example' else 'asks what'} {there}"
             what += "." if code == "shared-example" else " does."
@@ -396,7 +396,7 @@ class NearCopies:
             for each in less:
                 self._less[each].append(place)
 
-    def of(self, text: str) -> list[int]:
+    def find(self, text: str) -> list[int]:
         """Return the positions of the near copies, in order, without those that `DuplicateIndex` finds."""
         bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:

@@ -76,14 +76,14 @@ class Observations:
         trust: P(the label is right), shape (n,); 1 for a person's word. Up to one half the label says nothing, however
             many say the same, and the request only shows what is asked: so at 0 are those that recall decided alone.
         by_person: Whether a person said so.
-        led: The flow id that recall itself had first at the time; empty if it is not known.
+        recall_first: The flow id that recall itself had first at the time; empty if it is not known.
     """
 
     vectors: Matrix | Vectors
     labels: Sequence[str]
     trust: Matrix
     by_person: Sequence[bool]
-    led: Sequence[str]
+    recall_first: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +284,7 @@ def fit_evidence(
     if len(examples) != len(example_labels):
         msg = f"{len(examples)} vectors of examples have {len(example_labels)} labels"
         raise ValueError(msg)
-    if {len(seen.labels), len(seen.trust), len(seen.by_person), len(seen.led), len(recalled)} != {count}:
+    if {len(seen.labels), len(seen.trust), len(seen.by_person), len(seen.recall_first), len(recalled)} != {count}:
         msg = f"{count} observations need as many labels, trusts, sources, first flows and recalled flows"
         raise ValueError(msg)
     flows = (*sorted({*example_labels} - {NONE}), NONE)
@@ -332,7 +332,7 @@ def _last(
         labels=[seen.labels[each] for each in kept],
         trust=seen.trust[kept],
         by_person=[seen.by_person[each] for each in kept],
-        led=[seen.led[each] for each in kept],
+        recall_first=[seen.recall_first[each] for each in kept],
     )
     return cut, [recalled[each] for each in kept]
 
@@ -357,7 +357,7 @@ class _Log:
         """Read a log."""
         places, count = _places(flows), len(seen.labels)
         labels = np.array([places.get(label, -1) for label in seen.labels], dtype=np.int_)
-        led = np.array([places.get(flow, -1) if flow else -1 for flow in seen.led], dtype=np.int_)
+        recall_first = np.array([places.get(flow, -1) if flow else -1 for flow in seen.recall_first], dtype=np.int_)
         trust: Matrix = np.clip(np.nan_to_num(np.asarray(seen.trust, dtype=np.float64)), 0.0, 1.0)
         weights = np.where(labels >= 0, np.maximum(2 * trust - 1, 0.0), 0.0)
         labelled = weights > 0
@@ -368,7 +368,7 @@ class _Log:
                 logs[row, places[flow]] += more
         targets = np.zeros((count, len(flows)))
         rows = np.flatnonzero(labelled)
-        first = np.where(led >= 0, led, logs.argmax(axis=1))
+        first = np.where(recall_first >= 0, recall_first, logs.argmax(axis=1))
         targets[rows, labels[rows]] += trust[rows]
         targets[rows, first[rows]] += 1.0 - trust[rows]
         targets *= weights[:, None]

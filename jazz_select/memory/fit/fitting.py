@@ -324,7 +324,7 @@ _FIT_EVIDENCE = "requests are told apart by marks and signs"
 
 def evidence_digest(catalogue: str, seen: Sequence[Evidence]) -> str:
     """Return a digest of a catalogue's digest and of what is learned beside it."""
-    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.led}" for each in seen)
+    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.recall_first}" for each in seen)
     text = "\x1f".join((_FIT_EVIDENCE, catalogue, *told))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
@@ -365,7 +365,7 @@ def learned_model(
         labels=[flow_id(each.right) if each.right else NONE for each in seen],
         trust=np.array([each.trust for each in seen]),
         by_person=[each.by_person for each in seen],
-        led=[flow_id(each.led) if each.led else "" for each in seen],
+        recall_first=[flow_id(each.recall_first) if each.recall_first else "" for each in seen],
     )
     shown = [card.id for card in cards for _ in rows[card.id]]
     evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)

@@ -85,7 +85,7 @@ def lengths_of(examples: Sequence[Vectors]) -> CosineScaling:
             together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
             total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
     found = CosineScaling(alike=max(0.0, total / weight))
-    return replace(found, median=float(np.median([found.of(len(each)) for each in examples])))
+    return replace(found, median=float(np.median([found.factor_for(len(each)) for each in examples])))
 
 
 class LeaveOneOut:

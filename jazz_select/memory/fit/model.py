@@ -113,7 +113,7 @@ class CosineScaling:
     alike: _Chance = 1.0
     median: _Width = 1.0
 
-    def of(self, examples: int) -> float:
+    def factor_for(self, examples: int) -> float:
         """Return the factor of a flow with so many examples."""
         return sqrt(sqrt(self.alike + (1 - self.alike) / (1 + prototype_weight(examples)))) / self.median
 
@@ -138,7 +138,7 @@ class TypicalCosines:
     def by_key(self, key: Callable[[str], Key]) -> "TypicalCosines":
         """Return the same numbers by store key."""
         keyed = {key(flow): cosine for flow, cosine in self.flows.items()}
-        lengths = {flow: self.lengths.of(count) for flow, count in self.examples.items()}
+        lengths = {flow: self.lengths.factor_for(count) for flow, count in self.examples.items()}
         uneven = {key(flow): length for flow, length in lengths.items() if length != 1}
         return replace(self, keyed=keyed, keyed_lengths=uneven)
 

@@ -313,7 +313,7 @@ def tools_scope(agent_id: str) -> AgentScope:
     given = cast("object", agent_id)
     if not isinstance(given, str) or not given.strip() or AgentScope.MARK in given:
         raise ConfigError(f"agent_id must be a name such as 'support', got {agent_id!r:.80}")
-    return AgentScope.of(agent_id, _SCOPE)
+    return AgentScope.for_kind(agent_id, _SCOPE)
 
 
 def _owner(tool: Tool) -> list[str]:

@@ -134,7 +134,7 @@ class _Panel:
             "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggest_requests(live),
             "settings": {**settings.model_dump(include=_SETTINGS), **policy.to_dict()},
-            "forecast": expected.told(),
+            "forecast": expected.as_data(),
             "learned_requests": 0 if thresholds is None else thresholds.requests,
             "audit": None if audit is None else {**audit.to_dict(), "says": str(audit)},
         }

@@ -147,7 +147,7 @@ class Runs:
         found = await evaluate(
             cases,
             live.registry,
-            routing=RouteOptions.of(catalogue.settings),
+            routing=RouteOptions.from_settings(catalogue.settings),
             selector=catalogue.selector(live.registry, log=None) if asks else None,
             memory=catalogue.memory,
             agent_id=catalogue.agent_id,
@@ -165,7 +165,7 @@ class Runs:
             body.base,
             flows=flows,
             cases=tuple(self._files.known.values()),
-            routing=RouteOptions.of(settings),
+            routing=RouteOptions.from_settings(settings),
             embedder=settings.embedder,
             language=settings.language,
             agent_id=self._catalogue.agent_id,

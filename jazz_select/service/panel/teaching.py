@@ -356,7 +356,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
-        routing=RouteOptions.of(settings),
+        routing=RouteOptions.from_settings(settings),
     )
     return {"cost": None if cost is None else plain(cost), "overrules": next(iter(others), "")}
 

@@ -39,7 +39,7 @@ TEXTS = st.lists(st.text(max_size=40), max_size=12)
 @given(TEXTS, st.booleans())
 def test_every_text_is_the_same_as_itself_and_likeness_goes_both_ways(texts: list[str], numbers: bool) -> None:
     sames = DuplicateIndex(texts, numbers=numbers)
-    found = [sames.of(text) for text in texts]
+    found = [sames.find(text) for text in texts]
     for place in range(len(texts)):
         assert place in found[place]
         assert all(place in found[other] for other in found[place])
