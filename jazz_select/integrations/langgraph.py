@@ -126,7 +126,7 @@ class FlowNodes:
         }
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
-        asked = await self._toolkit.asked(tool, call["args"], f"{place}:{call['id']}")
+        asked = await self._toolkit.ask(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
         return {"id": call["id"], "tool": call["name"], "arguments": call["args"], **asked.about}

@@ -116,7 +116,7 @@ class FlowAgentParts:
             if ctx in self._taken_up and not ((shown := await self._select_once(ctx)) and name in shown.tools):
                 return True  # shown only for a pending approval, not by this run's flows
             place = _place(ctx, call_id)
-            return isinstance((await self._toolkit.asked(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
+            return isinstance((await self._toolkit.ask(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)

@@ -120,7 +120,7 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         if name in self.whole:
             tool_args = _with_context(own, tool, tool_args)
         make = partial(call, name, tool_args, ctx, tool)
-        asked = await self.toolkit.asked(own, tool_args)
+        asked = await self.toolkit.ask(own, tool_args)
         if isinstance(asked.verdict, Deny):
             raise ToolFailed(f"not run: {asked.verdict.reason}")
         if isinstance(asked.verdict, Ask) and not self.toolkit.is_agreed(

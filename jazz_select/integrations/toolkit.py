@@ -215,14 +215,14 @@ class FlowToolkit:
         Other calls that a history claims are ignored.
         """
         known = [(name, self.bound(name, context), arguments) for name, arguments in calls if name in self.tools]
-        return {name: tool for name, tool, given in known if isinstance((await self.asked(tool, given)).verdict, Ask)}
+        return {name: tool for name, tool, given in known if isinstance((await self.ask(tool, given)).verdict, Ask)}
 
     def may_ask(self, tool: Tool) -> bool:
         """Whether a call of this tool may need approval."""
         return self._approve is not None or needs_yes(self._policy, destructive=tool.destructive)
 
     @checked
-    async def asked(
+    async def ask(
         self, tool: _Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
     ) -> AskedCall:
         """Return a call with its verdict and the identity that an approval is for.

@@ -121,7 +121,7 @@ class MessageReader:
         if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
             return reading
         heard = self._consent(state, waiting)
-        if proposed := _proposals(waiting, self.selections.lacking(state, waiting)):
+        if proposed := _proposals(waiting, self.selections.missing_inputs(state, waiting)):
             return await self._answer_to_proposal(state, waiting, proposed, heard)
         if heard.answer == "neither":
             return None
@@ -146,7 +146,7 @@ class MessageReader:
         instead = behind_correction(message) if is_correction(message) else ""
         if heard.answer == "no":
             instead = heard.rest
-        answers = bare_answer(self.selections.lacking(state, waiting), instead, reading_context(state.request))
+        answers = bare_answer(self.selections.missing_inputs(state, waiting), instead, reading_context(state.request))
         return await self._with_values(waiting, answers) if answers else None
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
@@ -155,7 +155,7 @@ class MessageReader:
         Where a value fits two inputs that were asked for, a model reads which one is meant. A value with several
         readings is asked about.
         """
-        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
         several = several_answers(lacking, waiting.choices, message)
         if len(several) > 1:
@@ -173,7 +173,7 @@ class MessageReader:
 
     async def _read_refused(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that gives no value at once: one to be refused with the reason, or several readings."""
-        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
         if unfit := unfit_answer(lacking, message, context):
             refused = await self._with_values(waiting, unfit)
@@ -187,7 +187,7 @@ class MessageReader:
     def _open_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs of a flow that have no value, those that it asks for first."""
         known = known_values(state, waiting)
-        inputs = {**self.selections.lacking(state, waiting), **self.selections.inputs(state, waiting.name)}
+        inputs = {**self.selections.missing_inputs(state, waiting), **self.selections.inputs(state, waiting.name)}
         return {name: want for name, want in inputs.items() if name not in known}
 
     async def _time_meant(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:

@@ -317,7 +317,7 @@ class SelectionReader:
         is_plain = len(own) == 1 and self.model is None
         if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
-            message, lacking = state.request.message, self.lacking(state, waiting)
+            message, lacking = state.request.message, self.missing_inputs(state, waiting)
             is_repeated = self._repeats(state, waiting, reading)
             if not plain and not (chosen and is_repeated):
                 unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
@@ -349,7 +349,7 @@ class SelectionReader:
         self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
     ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
-        message, lacking, found = state.request.message, self.lacking(state, waiting), reading.selection
+        message, lacking, found = state.request.message, self.missing_inputs(state, waiting), reading.selection
         context = reading_context(state.request)
         corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message, context)
         if corrected:
@@ -395,7 +395,7 @@ class SelectionReader:
             wishes += [Wish(each.flow, each.said if one == NOTHING_SAID else one) for one in said]
         return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
 
-    def lacking(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
+    def missing_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs that a waiting flow asks for and does not have, in the order of asking."""
         known = known_values(state, waiting)
         return {name: each for name, each in self.flows.asked_inputs(waiting).items() if name not in known}

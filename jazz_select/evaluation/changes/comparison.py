@@ -103,7 +103,7 @@ async def _explain_moves(
     before, after = sides
     moved = [(each.key, each.before.first, each.after.first) for each in found.changes]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
-    whys = book.kept("reasons", both, dict[str, str])
+    whys = book.load("reasons", both, dict[str, str])
     if whys is None:
         whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, run.undone)).items()}
         book.keep("reasons", both, whys)
@@ -168,7 +168,7 @@ async def _snapshots(
         well = [run for run, each in zip(runs, opened, strict=True) if each is None]
         for run in well:  # what can be judged is judged, for the next time
             asked = questions(cases, logged, run.catalogue.flows)
-            await run.asked(asked, _sample_counted(asked))
+            await run.route(asked, _sample_counted(asked))
         raise failed
     if not any(run.catalogue.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
@@ -176,9 +176,9 @@ async def _snapshots(
     asked = questions(cases, logged, *(run.catalogue.flows for run in runs))
     counted = _sample_counted(asked)
     if (digest := runs[0].catalogue.digest) and digest == runs[1].catalogue.digest:
-        older = await runs[0].asked(asked, counted)
+        older = await runs[0].route(asked, counted)
         return older, replace(older, label=runs[1].side.label, notes=()), asked
-    older, newer = await asyncio.gather(*(run.asked(asked, counted) for run in runs))
+    older, newer = await asyncio.gather(*(run.route(asked, counted) for run in runs))
     return older, newer, asked
 
 

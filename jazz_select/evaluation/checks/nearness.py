@@ -253,7 +253,7 @@ class Field:
                 for place in range(len(texts))
                 if place not in kept
                 and nearest[place] <= self._usual
-                and not any(sames[other].of(texts[place]) for other in kept)
+                and not any(sames[other].find(texts[place]) for other in kept)
             ]
             if not left:
                 break

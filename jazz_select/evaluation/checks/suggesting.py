@@ -382,9 +382,9 @@ class Drafts:
     async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
         """Add examples that a model wrote, as far as they pass the filters."""
         if writer is not None and self.catalogue.holds(flow.name) and self._room_for(flow) > 0:
-            self.take(flow, await self.asked(flow, writer) or ())
+            self.take(flow, await self.ask_examples(flow, writer) or ())
 
-    async def asked(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
+    async def ask_examples(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
         """Return what a model writes for a flow, unfiltered; None, with a note, if it fails."""
         try:
             return await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)

@@ -108,7 +108,7 @@ class LeaveOneOut:
         )
         counts = [len(card.examples) for card in cards]
         self.lengths = lengths_of([rows[len(rows) - count :] for rows, count in zip(self._rows, counts, strict=True)])
-        self._evening = np.array([*map(self.lengths.of, counts)], dtype=np.float32)
+        self._evening = np.array([*map(self.lengths.factor_for, counts)], dtype=np.float32)
         self._counts = [lexical.counted_in(card) for card in cards]
         self._words = Postings(
             [*map(lexical.document, cards, self._counts)], terms or TermCounts.from_documents(map(lexical.terms, cards))

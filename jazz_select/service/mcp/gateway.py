@@ -66,7 +66,7 @@ async def connection(
             client = await stack.enter_async_context(made)
             opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=None)
         else:
-            errors = stack.enter_context(_heard(spec, words or LastWords()))
+            errors = stack.enter_context(_open_error_pipe(spec, words or LastWords()))
             command = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
@@ -131,7 +131,7 @@ class LastWords:
 
 
 @contextmanager
-def _heard(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
+def _open_error_pipe(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
     """Yield the pipe for a process's errors; log its last lines, without secrets, when it has ended.
 
     They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
@@ -269,7 +269,7 @@ class Upstream:
         with anyio.fail_after(_CONNECT_S) as within:
             client = Client(
                 connection(self.spec, self._has_ended, self._words),
-                message_handler=self._heard,
+                message_handler=self._handle_message,
                 client_info=Implementation(name="jazz-select", version=__version__),
                 cache=None,
             )
@@ -401,7 +401,7 @@ class Upstream:
             kind = type(error).__name__
             _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, kind)
 
-    async def _heard(self, message: object) -> None:
+    async def _handle_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._outdate()
 

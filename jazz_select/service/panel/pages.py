@@ -237,7 +237,7 @@ def suggest_requests(live: Generation) -> list[str]:
 async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """Describe one flow in full, without the results of a survey."""
     whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
-    place = await compute(Places().of, flow)
+    place = await compute(Places().locate, flow)
     try:
         chain = chain_as_data(flow)
     except FlowValidationError as error:
