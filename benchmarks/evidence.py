@@ -273,7 +273,7 @@ class Log:
             labels=self.labels,
             trust=np.array(self.trust),
             by_person=[False] * count,
-            led=self.led,
+            recall_first=self.led,
         )
         began = process_time()
         self.model = fit_evidence(self.scene.examples, self.scene.labels, seen, recalled=stream.recalled[:count])

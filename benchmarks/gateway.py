@@ -81,7 +81,7 @@ async def client_of(tools: list[dict[str, Any]], embedder: str) -> AsyncGenerato
             await running.reload()
             served = AgentServer(running, gateway)
             async with served.running(), Client(served.server) as client:
-                await gateway.tried(60)
+                await gateway.wait_until_tried(60)
                 await client.call_tool("search_tools", {"request": "anything"})  # which indexes them
                 yield client, gateway
 

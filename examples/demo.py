@@ -30,7 +30,7 @@ from jazz_select.cli.shared_options import (
     TopKOption,
     settings_with,
 )
-from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
+from jazz_select.cli.terminal import mark, milliseconds, printable, progress, report_errors, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
 from jazz_select.evaluation.conversations import TurnCase
@@ -72,7 +72,7 @@ def main(  # noqa: PLR0913 - one per option
     embedder: EmbedderOption = None,
 ) -> None:
     """Index the flows, route requests, run flows, and let an agent answer."""
-    with reporting():
+    with report_errors():
         settings = settings_with(
             {
                 "flows": flows,

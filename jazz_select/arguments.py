@@ -214,7 +214,7 @@ def read_as(kind: type[T], data: object, place: str) -> T:
         config = cast("Mapping[str, object]", getattr(kind, "model_config", {}))
         is_secret = bool(config.get("hide_input_in_errors"))
         found = error.errors(include_url=False, include_input=not is_secret)
-        problems = [_placed(each, kind) for each in found[:_MOST_PROBLEMS]]
+        problems = [_describe_place(each, kind) for each in found[:_MOST_PROBLEMS]]
         more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
         raise ConfigError(f"{place}: {'; '.join(problems)}{more}") from (None if is_secret else error)
 
@@ -227,7 +227,7 @@ def adapter_of(kind: type[T]) -> "TypeAdapter[T]":
     return TypeAdapter(kind)
 
 
-def _placed(error: "ErrorDetails", kind: type) -> str:
+def _describe_place(error: "ErrorDetails", kind: type) -> str:
     """Return one problem with its place: field names, and list positions from 1."""
     loc = error["loc"]
     known = tuple(getattr(kind, "model_fields", ())) if len(loc) == 1 else ()

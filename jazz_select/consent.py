@@ -1360,7 +1360,7 @@ def _other_thing(piece: _Piece) -> str:
         return ""
     for place in unknown:
         is_name = has_names and _is_other_name(said, place, begins=begins, is_statement=is_statement)
-        is_name = is_name or (is_named and has_names and _owns(read, said, place))
+        is_name = is_name or (is_named and has_names and _is_owner(read, said, place))
         if is_name or _is_one_of(said, place, is_last=place == unknown[-1]):
             return said[place].written
     first = said[unknown[0]]
@@ -1383,7 +1383,7 @@ def _is_other_name(said: Sequence[_Label], place: int, *, begins: bool, is_state
     return not is_statement or said[place - 1].is_any("towards")
 
 
-def _owns(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
+def _is_owner(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
     """Whether a word with a capital is somebody to whom something belongs: "Anna's account"."""
     if not said[place].written[:1].isupper():
         return False

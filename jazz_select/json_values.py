@@ -421,7 +421,7 @@ def shorter_text(value: object, limit: int) -> str:
 def shortened_json(value: object, limit: int) -> str | None:
     """Return a value as JSON text within a limit, with lists and texts shortened; None if that does not suffice."""
     for most in _FEWER:
-        text = storable_text(_fewer(storable(value), most))
+        text = storable_text(_keep_fewer(storable(value), most))
         if len(text) <= limit:
             return text
     return None
@@ -459,14 +459,14 @@ def with_texts(value: object, change: Callable[[str], str], *, deepest: int = 40
     return {change(name): with_texts(each, change, deepest=deepest, depth=depth + 1) for name, each in known.items()}
 
 
-def _fewer(value: Any, most: int) -> Any:
+def _keep_fewer(value: Any, most: int) -> Any:
     """Keep the first `most` entries of each list, and thirty characters of each text for each."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
         more = [f"… {len(entries) - most} more"] if len(entries) > most else []
-        return [*(_fewer(each, most) for each in entries[:most]), *more]
+        return [*(_keep_fewer(each, most) for each in entries[:most]), *more]
     if isinstance(value, dict):
-        return {name: _fewer(each, most) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: _keep_fewer(each, most) for name, each in cast("dict[str, Any]", value).items()}
     return beginning(value, 30 * most) if isinstance(value, str) else value
 
 

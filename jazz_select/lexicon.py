@@ -359,14 +359,14 @@ def phrase_words(phrase: str) -> tuple[str, ...]:
 def _own_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[str, str, object]]:
     """Yield the phrases of `lexicon.toml`, each with a sense and its value."""
     for sense in _NAMED_BY_LISTS:
-        yield from _listed(own[sense], sense, value=True)
-    yield from _listed(own["one"], "one", Decimal(1))
-    yield from _listed(own["noon"], "hour_named", _NOON)
-    yield from _listed(own["midnight"], "hour_named", 0)
+        yield from _phrase_entries(own[sense], sense, value=True)
+    yield from _phrase_entries(own["one"], "one", Decimal(1))
+    yield from _phrase_entries(own["noon"], "hour_named", _NOON)
+    yield from _phrase_entries(own["midnight"], "hour_named", 0)
     for part in _PARTS_OF_DAY:
-        yield from _listed(own[part], "part", part)
+        yield from _phrase_entries(own[part], "part", part)
     for unit, phrases in own["units"].items():
-        yield from _listed(phrases, "unit", unit)
+        yield from _phrase_entries(phrases, "unit", unit)
     for kind, sense in _NAMED_BY_TABLES.items():
         for phrase, value in own[kind].items():
             yield phrase, sense, value
@@ -386,7 +386,7 @@ def _ordinal_entries(own: Mapping[str, Any], language: str) -> Iterator[tuple[st
             yield _RUSSIAN_NEUTER.sub(lambda found: "ье" if found[1] else "ое", phrase), "ordinal", place
 
 
-def _listed(phrases: Sequence[str], sense: str, value: object) -> Iterator[tuple[str, str, object]]:
+def _phrase_entries(phrases: Sequence[str], sense: str, value: object) -> Iterator[tuple[str, str, object]]:
     for phrase in phrases:
         yield phrase, sense, value
 

@@ -350,7 +350,7 @@ class Shown:
         words = _words(asked.words, but=frozenset({"denies"}) | _OF_ANY_SENTENCE)
         # A value may be a "no" or a "stop": a refusal is then no repetition of it.
         words |= _words(given, but=_REFUSING | _OF_ANY_SENTENCE)
-        words = words.union(*(_alike().get(each, ()) for each in words))
+        words = words.union(*(_synonyms().get(each, ()) for each in words))
         figures = frozenset(FIGURE.findall(text))
         figures |= {part.strip(_EDGES) for each in figures for part in (each, *each.split("/"))}
         days = frozenset(day for each in _ISO.findall(text) if (day := _day(each)) is not None)
@@ -519,7 +519,7 @@ def _deeds(asked: str) -> frozenset[str]:
     verbs = ACTING.intersection(parts) or ACTING.intersection(*(names[:1] or [()]))
     verbs = verbs or ACTING.intersection(word for each in names for word in each)
     verbs = verbs or frozenset(parts[:1])  # no verb is known: names begin with one
-    return verbs.union(*(_alike().get(each, ()) for each in verbs))
+    return verbs.union(*(_synonyms().get(each, ()) for each in verbs))
 
 
 def _has_form(words: frozenset[str], word: str) -> bool:
@@ -576,7 +576,7 @@ def _sorts() -> tuple[frozenset[str], ...]:
 
 
 @cache
-def _alike() -> Mapping[str, frozenset[str]]:
+def _synonyms() -> Mapping[str, frozenset[str]]:
     """Return the words that say the same as a word."""
     rows = [frozenset(row.split()) for row in phrases()["alike"]]
     return {word: frozenset[str]().union(*(row for row in rows if word in row)) for each in rows for word in each}

@@ -50,12 +50,12 @@ class Deadline:
     @classmethod
     def after(cls, limit_s: float | None) -> "Deadline":
         """Return the deadline in that many seconds."""
-        return cls(limit_s=limit_s, at=None if limit_s is None else _now() + limit_s)
+        return cls(limit_s=limit_s, at=None if limit_s is None else _clock_time() + limit_s)
 
     @property
     def left_s(self) -> float | None:
         """Seconds left; negative afterwards."""
-        return None if self.at is None else self.at - _now()
+        return None if self.at is None else self.at - _clock_time()
 
     def earlier(self, other: "Deadline") -> "Deadline":
         """Return the earlier of the two."""
@@ -139,7 +139,7 @@ def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
         budget.over = True
 
 
-def _now() -> float:
+def _clock_time() -> float:
     """The running loop's clock, or the machine's without a loop."""
     try:
         return asyncio.get_running_loop().time()
@@ -167,7 +167,7 @@ class ThreadShare(Protocol):
         """Wait until this tenant may go on in the event loop, after work in a thread."""
         ...
 
-    def detached(self) -> "ThreadShare":
+    def detach(self) -> "ThreadShare":
         """Return the tenant's share without the request: for work that may outlive it."""
         ...
 
@@ -396,7 +396,9 @@ async def run_with_timeout(
     try:
         if limit_s is None and (current_budget() is None or getattr(unbound(function), _ENDS, False)):
             return await run_unbounded(function, *args, name=name, of=of)
-        return await _within(run_unbounded(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
+        return await _run_within(
+            run_unbounded(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED)
+        )
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise
@@ -452,10 +454,10 @@ async def run_within_budget(work: Coroutine[Any, Any, T], *, what: str) -> T:
     """
     if current_budget() is None:
         return await work
-    return await _within(work, None, what=what, late_s=_OUTER_S)
+    return await _run_within(work, None, what=what, late_s=_OUTER_S)
 
 
-async def _within(work: Coroutine[Any, Any, T], limit_s: float | None, *, what: str, late_s: float = 0.0) -> T:
+async def _run_within(work: Coroutine[Any, Any, T], limit_s: float | None, *, what: str, late_s: float = 0.0) -> T:
     context = contextvars.copy_context()
     task = asyncio.get_running_loop().create_task(work, context=context)
     if not await wait_or_abandon(task, limit_s, what=what, late_s=late_s):

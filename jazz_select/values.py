@@ -146,7 +146,7 @@ class AgentScope(str):
     """A separator that no agent id contains."""
 
     @classmethod
-    def of(cls, agent_id: str, kind: str) -> "AgentScope":
+    def for_kind(cls, agent_id: str, kind: str) -> "AgentScope":
         """Return the scope of an agent and a kind such as "tools"."""
         return cls(f"{agent_id}{cls.MARK}{kind}")
 

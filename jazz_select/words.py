@@ -78,7 +78,7 @@ _WITHOUT_MARKS: Final = _Table(lambda char: "" if category(char).startswith("M")
 
 def folded_name(name: str) -> str:
     """Return the common form of spellings: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
-    return name if len(name) > LONGEST else _folded(name)
+    return name if len(name) > LONGEST else _fold_name(name)
 
 
 def excess_of_names(names: Iterable[str]) -> str:
@@ -103,7 +103,7 @@ def by_spelling(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 @lru_cache(8_192)
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
 
 

@@ -102,7 +102,7 @@ class Agenda:
         taken: list[Wish] = []
         left: list[Wish] = []
         wanted = [(each.flow, _storable_values(each.said)) for each in wishes]
-        for wish, own in zip(wishes, self._resumed(wanted), strict=True):
+        for wish, own in zip(wishes, self._find_resumed(wanted), strict=True):
             needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
             if needs > room:
                 left.append(wish)
@@ -131,7 +131,7 @@ class Agenda:
         """Return the flow of each wish, in order: the open or failed one that it comes back to, or a new one."""
         known = [*self.failed, *self.flows]
         placed: list[OpenFlow] = []
-        for (name, _), own in zip(wanted, self._resumed(wanted), strict=True):
+        for (name, _), own in zip(wanted, self._find_resumed(wanted), strict=True):
             if own is not None:
                 placed.append(own)
                 continue
@@ -148,7 +148,7 @@ class Agenda:
             )
         return placed
 
-    def _resumed(self, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[OpenFlow | None]:
+    def _find_resumed(self, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[OpenFlow | None]:
         """Return the open or failed flow that each of these wishes comes back to, or None if it is begun anew.
 
         A wish comes back to a flow that has all its values. Otherwise the first wish for a flow comes back to the

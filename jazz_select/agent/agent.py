@@ -318,7 +318,7 @@ class Agent:
             check_argument("timeout_s", timeout_s, TimeLimit)
         whole = Deadline.after(timeout_s)
         with time_budget(timeout_s):
-            wanted = self._schema if schema is None else await _prepared(schema)
+            wanted = self._schema if schema is None else await _prepare_schema(schema)
         check_now(now)
         conversation = Conversation.from_history(history).with_id(conversation_id)
         said = normalized_message(message)
@@ -388,7 +388,7 @@ class Agent:
             if node == PRE_CHECK:
                 left = await self._run_guards(value)
             elif node == _SELECT:
-                left = await self._selected(value)
+                left = await self._read_and_decide(value)
             elif node == _RUN:
                 state = await self._running.run(value)
                 left = NodeExit(state, "back" if state.handed_back else "")
@@ -415,7 +415,7 @@ class Agent:
         ended = replace(TurnState.from_request(request), status="blocked", text=text, reason=reason)
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
-    async def _selected(self, given: TurnRequest | TurnState) -> NodeExit[TurnState]:
+    async def _read_and_decide(self, given: TurnRequest | TurnState) -> NodeExit[TurnState]:
         """Read the message, or a part that a model at work on a flow handed back, decide, and carry it out."""
         if isinstance(given, TurnState):
             state = given.for_part()
@@ -448,7 +448,7 @@ async def _prompt(flow: BaseFlow | None) -> str:
         return ""
 
 
-async def _prepared(schema: SchemaLike) -> OutputSchema:
+async def _prepare_schema(schema: SchemaLike) -> OutputSchema:
     try:
         return await run_within_budget(output_schema(schema), what="its schema")
     except TimeoutError as error:

@@ -50,16 +50,16 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
         flow = titles.find(run.flow)
         return question_for(flow, run.asks, run.choices, run.wrong, run.options) if run.asks else ""
     if run.status == "failed":
-        return _failed(run, titles)
+        return _failure_text(run, titles)
     if run.status == "blocked":
-        return _refusal_text(run, titles) if run.refusal else _blocked(run, titles, contact)
+        return _refusal_text(run, titles) if run.refusal else _blocked_text(run, titles, contact)
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
     return _filled_reply(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
 
 
-def _failed(run: FlowRun, titles: Titles) -> str:
+def _failure_text(run: FlowRun, titles: Titles) -> str:
     name = titles.flow(run.flow)
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = say("not_found", what=unfound) if unfound else ""
@@ -88,7 +88,7 @@ def _refusal_text(run: FlowRun, titles: Titles) -> str:
     return " ".join(filter(None, (*texts, *done)))
 
 
-def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
+def _blocked_text(run: FlowRun, titles: Titles, contact: str) -> str:
     flow = titles.find(run.flow)
     if flow is not None and flow.manual and (own := _filled_reply(flow, run)):
         return own
@@ -193,7 +193,7 @@ def left_undone(pending: PendingCall) -> str:
 
 
 def _not_done(calls: Sequence[PendingCall]) -> str:
-    named = [each.display_name if len(calls) == 1 else each.described({}) for each in calls]
+    named = [each.display_name if len(calls) == 1 else each.describe({}) for each in calls]
     return say("not_done", call="; ".join(named))
 
 
@@ -336,7 +336,7 @@ def _only_looked_up(state: TurnState, titles: Titles) -> bool:
     return all(each.tool in titles.tools and titles.tools[each.tool].reads for each in results)
 
 
-def _unfinished(state: TurnState, titles: Titles) -> str:
+def _unfinished_text(state: TurnState, titles: Titles) -> str:
     """Say what was done and what is left if a model reached its limit of calls, and nothing else ends the turn."""
     is_over = state.error is not None or state.pending is not None or _exceeded_budget() is not None
     run = state.runs[-1] if state.runs else None
@@ -420,14 +420,14 @@ class AnswerWriter:
             done = _call_outcomes(state, titles)
             if done:
                 texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        if status in {"waiting", "confirming"} and not back and (queued := self._queued(state)):
+        if status in {"waiting", "confirming"} and not back and (queued := self._queued_text(state)):
             texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
-        text = "\n\n".join(text for text in (state.text, *texts, back, _unfinished(state, titles)) if text)
+        text = "\n\n".join(text for text in (state.text, *texts, back, _unfinished_text(state, titles)) if text)
         if _exceeded_budget() is None and (_was_not_read(state) or (not text and isinstance(state.error, ChainError))):
             # What was wished is kept, and the next message goes on with it.
             text = "\n\n".join(filter(None, (say("no_answer"), text)))
         if not text and _exceeded_budget() is None:
-            text = self._closing(state, contact)
+            text = self._closing_text(state, contact)
         reason = state.reason or (state.pending.reason if state.pending else "")
         return replace(
             state,
@@ -436,7 +436,7 @@ class AnswerWriter:
             reason=reason or (state.runs[-1].problem if state.runs else ""),
         )
 
-    def _closing(self, state: TurnState, contact: str) -> str:
+    def _closing_text(self, state: TurnState, contact: str) -> str:
         """Return a text for a turn that has none of its own: what it is about, or that nothing fits."""
         if state.status == "blocked":
             return blocked_text(contact)
@@ -453,7 +453,7 @@ class AnswerWriter:
             return can_do
         return " ".join(filter(None, (say("no_flow"), can_do)))
 
-    def _queued(self, state: TurnState) -> str:
+    def _queued_text(self, state: TurnState) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
         top, names = state.agenda.top, list[str]()
         listed = state.agenda.listed_in(state.pending)

@@ -29,7 +29,7 @@ from jazz_select.json_values import (
 )
 from jazz_select.phrases import Asked
 from jazz_select.routing.plans.plan import Missing, PlanStep, references_in, with_outputs, with_steps_named
-from jazz_select.routing.question import Before, described, question, question_together, visible
+from jazz_select.routing.question import Before, describe_call, escape_invisible, question, question_together
 from jazz_select.routing.records import CallSource, ToolCall
 from jazz_select.routing.schemas.fields import RESULT
 from jazz_select.routing.tool_call import identity_of
@@ -172,17 +172,21 @@ class PendingCall(BaseModel):
     def question(self) -> str:
         """Return the question for the user."""
         titles = {each.id: each.display_name for each in (*self.calls, *self.then)}
-        calls = "; ".join(each.described(titles) for each in self.then)
-        named = say("as_named", things=", ".join(visible(json_line(each)) for each in self.named)) if self.named else ""
+        calls = "; ".join(each.describe(titles) for each in self.then)
+        named = (
+            say("as_named", things=", ".join(escape_invisible(json_line(each)) for each in self.named))
+            if self.named
+            else ""
+        )
         about = " ".join(filter(None, (named, say("after_that", calls=calls) if calls else "")))
         if self.more:
-            return question_together([(each.before, each.described(titles)) for each in self.calls], about=about)
+            return question_together([(each.before, each.describe(titles)) for each in self.calls], about=about)
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
 
-    def described(self, titles: Mapping[str, str]) -> str:
+    def describe(self, titles: Mapping[str, str]) -> str:
         """Return the call in words; `titles` are those of the calls of its question, by id."""
-        call = described(self.display_name, self.words, self.known_arguments)
-        sources = ", ".join(dict.fromkeys(visible(titles[each]) for each in self.uses if each in titles))
+        call = describe_call(self.display_name, self.words, self.known_arguments)
+        sources = ", ".join(dict.fromkeys(escape_invisible(titles[each]) for each in self.uses if each in titles))
         return say("with_returned", call=call, sources=sources) if sources else call
 
     @property

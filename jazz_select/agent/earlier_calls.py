@@ -67,7 +67,7 @@ def _lines(calls: Sequence[PastCall], above: "_Above") -> list[CallLine]:
     lines: list[CallLine] = []
     fitted = _calls_with_room(calls)
     for call, has_room in fitted:
-        came = _came(call, above.tell_once(_result_of(call))) if has_room else _without_result(call)
+        came = _outcome_fields(call, above.tell_once(_result_of(call))) if has_room else _without_result(call)
         lines.append(CallLine(call.turn, _line(call, came)))
     if missing := len(calls) - len(fitted):
         lines.insert(0, CallLine(calls[0].turn, _left_out(missing)))
@@ -94,7 +94,7 @@ def _calls_with_room(calls: Sequence[PastCall]) -> list[tuple[PastCall, bool]]:
 
 
 def _size(call: PastCall) -> int:
-    return estimate_tokens(_line(call, _came(call, _result_of(call))))
+    return estimate_tokens(_line(call, _outcome_fields(call, _result_of(call))))
 
 
 def _identity(call: PastCall, place: int) -> object:
@@ -108,7 +108,7 @@ def _line(call: PastCall, came: Mapping[str, Any]) -> str:
     return json_line({**when, "tool": call.tool, "arguments": _without_nulls(call.arguments), **came})
 
 
-def _came(call: PastCall, result: Any) -> dict[str, Any]:
+def _outcome_fields(call: PastCall, result: Any) -> dict[str, Any]:
     if call.failed:
         return {"failed": call.output.removeprefix("failed: ")}
     return {"returned in part": result, "note": _IN_PART} if call.left_out else {"returned": result}
@@ -151,7 +151,7 @@ class _Above:
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, Any]", value)
-        text, naming = storable_text(fields), _naming(fields)
+        text, naming = storable_text(fields), _naming_fields(fields)
         name = storable_text(naming)
         # A name that several objects above share would not say which of them is meant.
         if naming and len(text) >= _LEAST_OBJECT and self._by_name.get(name) == {text}:
@@ -161,7 +161,7 @@ class _Above:
         return told
 
 
-def _naming(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _naming_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first plain fields of an object, such as its number and its title."""
     plain = {
         name: each

@@ -19,9 +19,9 @@ from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.json_values import canonical_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
 from jazz_select.routing.plans.plan import PlanStep
-from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
+from jazz_select.routing.question import LONGEST_TOGETHER, Before, describe_call, display_problem
 from jazz_select.routing.records import CallSource, ToolCall
-from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
+from jazz_select.routing.tool_call import call_of, fingerprint, withdraw_claim
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
 from jazz_select.words import stems
@@ -129,7 +129,7 @@ class AgentApproval:
                 became.append("")
                 continue
             call = ToolCall(id=each.id, tool=each.tool, destructive=True, door=each.door, identity=each.identity)
-            became.append(await withdrawn(self.claims, call))
+            became.append(await withdraw_claim(self.claims, call))
         return became
 
     def asks_user(self, tool: Tool) -> bool:
@@ -340,14 +340,14 @@ class TurnApproval:
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.from_call(call, flow=flow, path=path, reason=reason, before=before)
-        if (granted := self._granted(wanted, call)) is not None:
+        if (granted := self._find_granted(wanted, call)) is not None:
             self._left.remove(granted)
             self._approved[call.id] = granted.id
             return Allow()
         if isinstance(verdict, Allow):
             return verdict
         if self.pending is None:
-            named = _unseen(self.named.get(flow, ()), [wanted, *then])
+            named = _unseen_names(self.named.get(flow, ()), [wanted, *then])
             self.pending = wanted.model_copy(update={"then": tuple(then), "named": named})
         elif self._is_beside(flow, path) and not self._add(wanted):
             return Deny("it cannot be shown together with the others that have to be approved: call it after them")
@@ -377,13 +377,13 @@ class TurnApproval:
         asked = self.pending.calls
         if wanted.destructive and any(each.is_same(wanted) for each in asked):
             return True
-        shown = [described(each.display_name, each.words, each.known_arguments) for each in (*asked, wanted)]
-        if sum(map(len, shown)) > LONGEST_TOGETHER or unshowable(wanted.words, wanted.known_arguments):
+        shown = [describe_call(each.display_name, each.words, each.known_arguments) for each in (*asked, wanted)]
+        if sum(map(len, shown)) > LONGEST_TOGETHER or display_problem(wanted.words, wanted.known_arguments):
             return False
         self.pending = self.pending.model_copy(update={"more": (*self.pending.more, wanted)})
         return True
 
-    def _granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
+    def _find_granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
         """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""
         for granted in self._left:
             is_there = (granted.flow, granted.path, granted.door) == (wanted.flow, wanted.path, wanted.door)
@@ -421,9 +421,9 @@ class TurnApproval:
                 call = await call_of(tool, to_come.arguments, door="executor", known=False)
                 wanted = PendingCall.from_call(call, flow=flow, path=path)
                 wanted = wanted.model_copy(update={"uses": uses, "digest": tool.digest})
-            room -= len(described(wanted.display_name, wanted.words, wanted.arguments))
+            room -= len(describe_call(wanted.display_name, wanted.words, wanted.arguments))
             is_open = bool(to_come.missing) and not (uses and all(uses))
-            if is_open or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
+            if is_open or room < 0 or call.unshown or display_problem(wanted.words, wanted.arguments):
                 named: dict[str, Any] = {"arguments": {}, "words": "", "identity": "", "uses": (), "digest": ""}
                 wanted = wanted.model_copy(update=named)
             found.append(wanted)
@@ -431,9 +431,9 @@ class TurnApproval:
         return found
 
 
-def _unseen(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
+def _unseen_names(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[str, ...]:
     """Return how the user named things, without what these calls show."""
-    shown = " ".join(described(each.display_name, each.words, each.known_arguments) for each in calls)
+    shown = " ".join(describe_call(each.display_name, each.words, each.known_arguments) for each in calls)
     words = set(stems(shown))
     return tuple(
         each for each in named if each.casefold() not in shown.casefold() and not words.issuperset(stems(each))

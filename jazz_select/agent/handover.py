@@ -78,7 +78,7 @@ def understanding_of(state: TurnState) -> Understanding:
     the time failed, say nothing about the user.
     """
     message = state.request.message
-    if spent_budget() is not None or _failed(state):
+    if spent_budget() is not None or _has_failed(state):
         return "neither"
     if _went_on(state) or (_is_answered(state) and is_question(message)):
         return "understood"
@@ -116,7 +116,7 @@ def _found_no_flow(state: TurnState) -> bool:
     return bool(QUESTION_MARKS & set(state.text)) or not _is_answered(state)
 
 
-def _failed(state: TurnState) -> bool:
+def _has_failed(state: TurnState) -> bool:
     selection = state.selection
     return state.error is not None or (selection is not None and bool(selection.decision.error))
 

@@ -78,13 +78,13 @@ class KnownFlows:
 
     def destroys(self, flow: BaseFlow | None) -> bool:
         """Whether a flow is destructive: its chain, or that of a part, may run such a tool, or cannot be read."""
-        return self._may(flow, lambda tool: tool.destructive)
+        return self._any_tool(flow, lambda tool: tool.destructive)
 
     def may_write(self, flow: BaseFlow | None) -> bool:
         """Whether a flow may change something: one of its tools is not read-only, or its chain cannot be read."""
-        return self._may(flow, lambda tool: not tool.reads)
+        return self._any_tool(flow, lambda tool: not tool.reads)
 
-    def _may(self, flow: BaseFlow | None, does: Callable[[Tool], bool]) -> bool:
+    def _any_tool(self, flow: BaseFlow | None, does: Callable[[Tool], bool]) -> bool:
         try:
             return flow is not None and any(map(does, self.chained(flow)))
         except FlowError:
@@ -132,7 +132,7 @@ class KnownFlows:
         found: dict[str, Wanted] = {}
         if flow is not None and not flow.manual and (waiting is None or not waiting.is_final):
             declared = flow.all_inputs()
-            chained = _unset(self._readable_chain(flow), context)
+            chained = _unset_inputs(self._readable_chain(flow), context)
             # The types of declared inputs are those of all the flow's tools, from the first message on.
             taken = {**wanted_of(self._readable_tools(flow), [*declared]), **chained}
             names = dict.fromkeys((*declared, *chained))
@@ -153,7 +153,7 @@ class KnownFlows:
             return False
         alike = set(map(folded_name, context)) | declared_inputs(self._readable_chain(flow))
         declared = any(folded_name(name) not in alike for name in flow.all_inputs())
-        return declared or bool(_unset(self._readable_chain(flow), context, optional=optional))
+        return declared or bool(_unset_inputs(self._readable_chain(flow), context, optional=optional))
 
     def _readable_tools(self, flow: BaseFlow) -> list[Tool]:
         """Return the tools of a flow; none if one of its parts is gone."""
@@ -170,7 +170,7 @@ class KnownFlows:
             return []
 
 
-def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
+def _unset_inputs(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
     """Return the inputs of a chain that no earlier tool returns; `optional` says whether optional inputs count."""
     found: dict[str, Wanted] = {}
     given = set(map(folded_name, known))

@@ -108,7 +108,7 @@ def read_call(call: Mapping[Any, Any], *, known: Collection[str] = ()) -> Writte
     if not tool:
         problem = _no_tool(unknown)
     elif not problem:
-        problem = wrong or _unknown(unknown)
+        problem = wrong or _unknown_keys(unknown)
     reason = next((fields[key] for key in _REASONS if isinstance(fields.get(key), str)), "")
     return WrittenCall(
         tool=tool, arguments={} if problem else arguments, id=own_id, after=after, reason=reason, problem=problem
@@ -142,7 +142,7 @@ def _no_tool(unknown: list[str]) -> str:
     return f"the call names no tool{beside}"
 
 
-def _unknown(unknown: list[str]) -> str:
+def _unknown_keys(unknown: list[str]) -> str:
     if not unknown:
         return ""
     what = "an unknown key" if len(unknown) == 1 else "unknown keys"

@@ -104,8 +104,8 @@ class ModelClient(Generic[M, T]):
         unchanged once retries are used up or would not help. A `BaseException` becomes a ModelError unless it has to
         end a task, a program or a process.
         """
-        async with self._within(deadline) as call:
-            task = asyncio.ensure_future(self._retried(call, once, deadline))
+        async with self._limit_time(deadline) as call:
+            task = asyncio.ensure_future(self._retry(call, once, deadline))
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
             )  # retrieve the error if the caller has left
@@ -116,7 +116,7 @@ class ModelClient(Generic[M, T]):
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     @asynccontextmanager
-    async def _within(self, deadline: Deadline) -> AsyncGenerator["Call"]:
+    async def _limit_time(self, deadline: Deadline) -> AsyncGenerator["Call"]:
         """Limit a call by the deadline and the turn's time budget; the breaker records a timeout of the model."""
         call = Call()
         budget = current_budget()
@@ -142,7 +142,7 @@ class ModelClient(Generic[M, T]):
             raise ModelTimeoutError(self.name, timeout_s=given_s or 0.0, rest=short) from error
 
     @asynccontextmanager
-    async def _admitted(self, call: "Call") -> AsyncGenerator[None]:
+    async def _hold_slot(self, call: "Call") -> AsyncGenerator[None]:
         """Hold a slot of this event loop, in order of arrival, and pass the breaker, which records the outcome."""
         self._breaker.check(self.name)
         async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.max_concurrency)):
@@ -158,7 +158,7 @@ class ModelClient(Generic[M, T]):
                 raise
             self._breaker.succeeded()
 
-    async def _retried(self, call: "Call", once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
+    async def _retry(self, call: "Call", once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         attempts = AsyncRetrying(
             retry=retry_if_exception(_is_passing),
             wait=_wait,
@@ -166,7 +166,7 @@ class ModelClient(Generic[M, T]):
             before_sleep=self._log_retry,
             reraise=True,
         )
-        async with self._admitted(call):
+        async with self._hold_slot(call):
             async for attempt in attempts:
                 with attempt:
                     return await _await_call(once(), self.name), attempt.retry_state.attempt_number

@@ -226,7 +226,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
             raise ConfigError(f"the model {self.name} has no method 'stream'")
         answer = _Streamed(on_text, on_restart)
         try:
-            async with self._within(deadline) as call:
+            async with self._limit_time(deadline) as call:
                 task = asyncio.ensure_future(self._read_stream(model, call, question, answer))
                 try:
                     await asyncio.wait({task})
@@ -249,7 +249,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         whole, length = Reply(text="", model=self.name), 0
         messages = shape_messages(question.messages)
         written: list[str] = []
-        async with self._admitted(call):
+        async with self._hold_slot(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(messages, **self._call_options(question))
                 try:
@@ -260,7 +260,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
                             whole = delta
                             continue
                         piece = self._piece(delta)
-                        length = self._longer(length, piece)
+                        length = self._add_length(length, piece)
                         written.append(piece)
                         await answer.add(piece)
                 finally:
@@ -282,7 +282,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
             raise ModelError(self.name, problem, retryable=False)
         return as_text(piece)
 
-    def _longer(self, length: int, piece: str) -> int:
+    def _add_length(self, length: int, piece: str) -> int:
         if length + len(piece) > LONGEST:
             raise ModelError(self.name, f"the reply is longer than {LONGEST} characters", retryable=False)
         return length + len(piece)

@@ -185,12 +185,12 @@ class PydanticAIModel(PydanticAIAdapter):
         limit = asyncio.timeout(self._deadline_s)
         try:
             async with limit:
-                response = await self._requested(theirs, sent, tools)
+                response = await self._request(theirs, sent, tools)
         except Exception as error:  # each provider has its own errors; any counts as a failed call
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
-            raise self._failed(error, sent) from error
-        return self._noted(self._read_response(response), tools)
+            raise self._translate_error(error, sent) from error
+        return self._with_note(self._read_response(response), tools)
 
     def _model_messages(self, messages: Sequence[Message]) -> "list[ModelMessage]":
         return to_model_messages(shape_messages(messages, self._dialect))
@@ -209,7 +209,7 @@ class PydanticAIModel(PydanticAIAdapter):
         try:
             reply = to_reply(response, model=self.name)
         except Exception as error:  # a model of one's own may return anything
-            raise self._failed(error, None) from error
+            raise self._translate_error(error, None) from error
         # pydantic-ai takes a stream without a finish reason for a whole reply; only the provider's own word counts.
         is_told = "finish_reason" in (response.provider_details or {}) or reply.finish_reason not in {"", "stop"}
         return replace(reply, finish_reason=INCOMPLETE) if streamed and self._dialect and not is_told else reply
@@ -219,7 +219,7 @@ class PydanticAIModel(PydanticAIAdapter):
     ) -> Mapping[str, Any] | None:
         return schema if self._takes_schema and (self._takes_both or not tools) else None
 
-    def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
+    def _with_note(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
         return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
 
     async def stream(
@@ -254,18 +254,18 @@ class PydanticAIModel(PydanticAIAdapter):
                         break
                     if text := _text_of(event):
                         yield text
-                reply = self._noted(self._read_response(response.get(), streamed=True), tools)
+                reply = self._with_note(self._read_response(response.get(), streamed=True), tools)
         except TimeoutError as error:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:
             # A custom model may be unable to stream. Whether the tools were refused, `complete` finds out.
             if not isinstance(error, _CANNOT_STREAM) and not (tools and is_refused(error)):
-                raise self._failed(error, sent) from error
+                raise self._translate_error(error, sent) from error
             reply = await self.complete(messages, schema=schema, tools=tools)
             yield reply.text
         yield reply
 
-    def _failed(self, error: Exception, schema: Mapping[str, Any] | None) -> Exception:
+    def _translate_error(self, error: Exception, schema: Mapping[str, Any] | None) -> Exception:
         """Translate an error to ours, and stop sending schemas if one was refused."""
         from pydantic_ai.exceptions import UserError
 
@@ -275,7 +275,7 @@ class PydanticAIModel(PydanticAIAdapter):
             return to_config_error(error, model=self.name)
         return to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused)
 
-    async def _requested(
+    async def _request(
         self, messages: "list[ModelMessage]", schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
     ) -> "ModelResponse":
         """Send one request; if one with tools is refused, send it once more with simpler tool schemas.
@@ -316,19 +316,19 @@ class PydanticAIDecisions(PydanticAIAdapter):
     @property
     def most_options(self) -> int | None:
         """The most options of a question, as pydantic-ai knows it of the model or its provider."""
-        model = self._theirs(self._first)
+        model = self._decision_model(self._first)
         most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
         return most if isinstance(most, int) else None
 
     @property
     def most_questions(self) -> int | None:
         """The most questions of a call, as pydantic-ai knows it of the provider."""
-        return self._theirs(self._first).max_questions
+        return self._decision_model(self._first).max_questions
 
     @property
     def most_tokens(self) -> int | None:
         """The most tokens of the text and a question, as pydantic-ai knows it of the model, or its profile says it."""
-        return self._theirs(self._first).context_window
+        return self._decision_model(self._first).context_window
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         """Ask the model once.
@@ -341,7 +341,7 @@ class PydanticAIDecisions(PydanticAIAdapter):
         from pydantic_ai.models import check_allow_model_requests
         from pydantic_ai.models.decision import DecisionRequest
 
-        model = self._theirs(self._model_of_loop())
+        model = self._decision_model(self._model_of_loop())
         most = model.max_questions
         if most is not None and len(questions) > most:
             problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
@@ -365,7 +365,7 @@ class PydanticAIDecisions(PydanticAIAdapter):
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise to_model_error(error, model=self.name) from error
 
-    def _theirs(self, model: "Model") -> "DecisionModel[Any]":
+    def _decision_model(self, model: "Model") -> "DecisionModel[Any]":
         found = decision_model_in(model)
         if found is None:  # pragma: no cover - refused at construction
             raise ConfigError(_not_for_decisions(repr(self.name), "model"))

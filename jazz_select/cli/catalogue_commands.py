@@ -23,12 +23,12 @@ from jazz_select.cli.session import (
     is_there,
     look_here,
     nothing_synced,
+    open_for_reading,
     open_index,
-    opened_for_reading,
+    overlay_notes,
     require_flows,
     require_folder,
     sync_command,
-    unlearned,
 )
 from jazz_select.cli.shared_options import context_of, encodable
 from jazz_select.cli.terminal import (
@@ -42,10 +42,10 @@ from jazz_select.cli.terminal import (
     printable,
     progress,
     show,
+    spinner,
     styled,
     table,
     tell,
-    waiting,
 )
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.selector.forecast import forecast, logged_alone
@@ -67,18 +67,18 @@ _CHANGES = {"created": "green", "updated": "yellow", "deleted": "red", "unchange
 def sync(settings: "Settings", given: "SyncCommand") -> None:
     """Sync, and report; ask before most of the flows are deleted, where there is somebody to ask."""
     try:
-        synced = asyncio.run(_synced(settings, given, allow_delete=given.yes))
+        synced = asyncio.run(_run_sync(settings, given, allow_delete=given.yes))
     except SyncDeletesError as error:
         if given.json or not ask_yes_no(f"{error}", "Delete them?"):
             raise
-        synced = asyncio.run(_synced(settings, given, allow_delete=True))
+        synced = asyncio.run(_run_sync(settings, given, allow_delete=True))
     would = "would delete" if given.dry_run else "deleted"
     only = f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others"
     tell(synced, _changes(synced), (*([only] if synced["deleted"] else ()), *synced["notes"]), json=given.json)
 
 
 @asynccontextmanager
-async def _published(
+async def _open_publication(
     settings: "Settings", registry: "FlowRegistry", *, dry_run: bool
 ) -> "AsyncGenerator[tuple[Overlay | Path | None, OutcomeLog | Path | None]]":
     """Give what a sync learns from; with a database, be the only one who writes, and tell the replicas after it."""
@@ -94,7 +94,7 @@ async def _published(
         yield publication.learned, publication.evidence
 
 
-async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
+async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
     from jazz_select.routing.tools.tool_loading import load_tools
 
     began = perf_counter()
@@ -106,7 +106,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
         async with (
-            _published(settings, registry, dry_run=given.dry_run) as (learned, evidence),
+            _open_publication(settings, registry, dry_run=given.dry_run) as (learned, evidence),
             open_index(settings.model_copy(update=empty)) as memory,
         ):
             with progress("indexing flows") as update:
@@ -142,8 +142,8 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
         "deleted": report.deleted,
         "unchanged": report.skipped,
         "took_s": perf_counter() - began,
-        "notes": (*report.notes, *unlearned(settings)),
-        "forecast": None if report.dry_run else expected.told(),
+        "notes": (*report.notes, *overlay_notes(settings)),
+        "forecast": None if report.dry_run else expected.as_data(),
     }
 
 
@@ -176,7 +176,7 @@ def list_flows(settings: "Settings", given: "ListCommand") -> None:
 
 
 async def _list_flows(settings: "Settings") -> list[dict[str, Any]]:
-    async with opened_for_reading(settings) as memory:
+    async with open_for_reading(settings) as memory:
         return await flows_in(memory, settings)
 
 
@@ -190,7 +190,7 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         "context": context_of(given.context or []),
     }
     trace = Trace()
-    result, notes = asyncio.run(_selected(settings, asked, trace if given.trace else None))
+    result, notes = asyncio.run(_run_select(settings, asked, trace if given.trace else None))
     result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, *notes)))
     if given.json or given.prompt:
         for note in notes:
@@ -210,12 +210,12 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         show(line(Text("  " * span.depth), styled(line_of(span), "dim", limit=1_000), sep="") for span in trace)
 
 
-async def _selected(
+async def _run_select(
     settings: "Settings", asked: dict[str, Any], trace: Trace | None
 ) -> tuple[FlowSelectionResult, tuple[str, ...]]:
     registry = catalogue(settings)
-    async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
-        with waiting("selecting"), trace or nullcontext():
+    async with open_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
+        with spinner("selecting"), trace or nullcontext():
             result = await selector.select(
                 asked["request"], episode_summaries=asked["episodes"], context=asked["context"]
             )
@@ -233,7 +233,7 @@ def _result_lines(result: FlowSelectionResult, asked: dict[str, Any], settings: 
         ("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow")),
         ("why", _why(result)),
         *decision.facts,
-        *(("unresolved", styled(each, "yellow")) for each in _unresolved(result, settings)),
+        *(("unresolved", styled(each, "yellow")) for each in _unresolved_notes(result, settings)),
     ]
     yield facts(told, limit=300)
 
@@ -267,7 +267,7 @@ def _why(result: FlowSelectionResult) -> str:
     return f"{why}, passing over {' and '.join(passed_over)}, {which}"
 
 
-def _unresolved(result: FlowSelectionResult, settings: "Settings") -> Sequence[str]:
+def _unresolved_notes(result: FlowSelectionResult, settings: "Settings") -> Sequence[str]:
     names = {each.flow_id: each.flow_name or each.flow_id for each in result.decision.candidates}
     stale = f"is in the index, but not among the flows: run {sync_command(settings)}"
     return [f"{names[each]} {stale}" if each in names else f"{each} was not offered" for each in result.unresolved_ids]

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows, tools_beside
-from jazz_select.cli.terminal import fill_template, hint, line, milliseconds, styled, tell, waiting, write_file
+from jazz_select.cli.terminal import fill_template, hint, line, milliseconds, spinner, styled, tell, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.evaluation.checks.checking import check
@@ -35,7 +35,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
     """Check, and report; exit code 1 from the level on that fails it."""
     how = judging(settings)
     look_for_flows(settings, by="as the argument, with --flows or JAZZ_FLOWS")
-    with waiting("checking"):
+    with spinner("checking"):
         findings = check(
             settings.flows,
             tools=tools_beside(settings.flows, given.tools),
@@ -121,7 +121,7 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
     registry = catalogue(settings, learned=settings.learned_by_now)
     held_out = [case for file in given.cases or () for case in load_cases(file, registry, flows=settings.flows)]
     logged = [] if given.log is None else logged_entries(given.log, settings)
-    with waiting("looking for suggestions"):
+    with spinner("looking for suggestions"):
         found = asyncio.run(
             suggest(
                 registry,

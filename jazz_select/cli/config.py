@@ -135,7 +135,7 @@ class ConfigEntries:
     values: Mapping[str, Any]
     places: Mapping[str, str]
 
-    def beside(self, options: Iterable[str]) -> dict[str, Any]:
+    def without_overridden(self, options: Iterable[str]) -> dict[str, Any]:
         """Return the values but for those that an option takes the place of, such as a `url` beside `--index`."""
         return _without_replaced(self.values, options)
 
@@ -177,7 +177,7 @@ def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str,
     """
     names = {name: each.alias or name for name, each in kind.model_fields.items()}
     passed = {key: options[name] for name, key in names.items() if options.get(name) is not None}
-    values = entries.beside(passed)
+    values = entries.without_overridden(passed)
     own = {key: values[key] for key in names.values() if key in values}
     try:
         made = kind.model_validate({**own, **passed})
@@ -229,9 +229,9 @@ def _docstrings_of_fields(model: type[BaseModel]) -> dict[str, str]:
 
 def _attributes_of(options: type[ServeOptions]) -> Mapping[str, str]:
     """Return what the docstring of a class says of its attributes."""
-    from jazz_select.routing.tools.tool import documented
+    from jazz_select.routing.tools.tool import split_docstring
 
-    return documented((inspect.getdoc(options) or "").replace("Attributes:", "Args:"))[1]
+    return split_docstring((inspect.getdoc(options) or "").replace("Attributes:", "Args:"))[1]
 
 
 def value_of(text: str) -> Any:
@@ -303,7 +303,7 @@ def _entries_of_file(file: Path) -> Iterator[tuple[str, Any, str]]:
         raise ConfigError(f"{file} must hold settings, such as `port: 8420`, got {what}")
     for key, found in cast("dict[object, Any]", held).items():
         name = _as_written(key, node)
-        yield name, _as_seen_from(file.absolute().parent, name, _expanded(found)), f"{file}: {name}"
+        yield name, _as_seen_from(file.absolute().parent, name, _expand_values(found)), f"{file}: {name}"
 
 
 def _as_written(key: object, node: yaml.Node | None) -> str:
@@ -315,9 +315,9 @@ def _as_written(key: object, node: yaml.Node | None) -> str:
     return str(key)
 
 
-def _expanded(value: Any) -> Any:
+def _expand_values(value: Any) -> Any:
     if isinstance(value, list):
-        return [_expanded(each) for each in cast("list[Any]", value)]
+        return [_expand_values(each) for each in cast("list[Any]", value)]
     return expanded(value) if isinstance(value, str) else value
 
 

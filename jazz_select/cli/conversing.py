@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 def converse(settings: "Settings", given: "ConverseCommand") -> None:
     """Play, report, and leave with 1 where a conversation failed."""
-    report = asyncio.run(_played(settings, given))
+    report = asyncio.run(_play_conversations(settings, given))
     tell(report.to_dict(), _report(report, settings, every=given.verbose), json=given.json)
     if not report.passed:
         raise typer.Exit(1)
 
 
-async def _played(settings: "Settings", given: "ConverseCommand") -> "ConversationReport":
+async def _play_conversations(settings: "Settings", given: "ConverseCommand") -> "ConversationReport":
     async with AsyncExitStack() as stack:
         registry = catalogue(settings, learned=settings.learned_by_now)
         if given.factory:
@@ -104,7 +104,7 @@ async def _made_of(
                 memory,
                 AGENT,
                 timeout_s=settings.timeout_s,
-                **RouteOptions.of(settings).for_selector(),
+                **RouteOptions.from_settings(settings).for_selector(),
             )
             return made_by(factory, selector, model, **state)
 
@@ -142,11 +142,11 @@ def _turns(result: "ConversationResult") -> Iterator[tuple[str, RenderableType]]
         yield f"{turn.number} user", styled(turn.say, limit=500)
         yield "agent", styled(turn.seen.text or turn.seen.reason, "cyan", limit=1_000)
         yield "", styled(str(turn.seen), "dim", limit=1_000)
-        yield from (("", _failed(check)) for check in turn.checks if not check.passed)
-    yield from (("whole", _failed(check)) for check in result.checks if not check.passed)
+        yield from (("", _show_failed_check(check)) for check in turn.checks if not check.passed)
+    yield from (("whole", _show_failed_check(check)) for check in result.checks if not check.passed)
     if result.error:
         yield "", styled(f"it broke off: {result.error}", "red", limit=1_500)
 
 
-def _failed(check: "Check") -> Text:
+def _show_failed_check(check: "Check") -> Text:
     return mark(good=False) + Text(" ") + styled(str(check), "red", limit=1_500)

@@ -20,7 +20,7 @@ from jazz_select.cli.session import (
     index_place,
     logged_entries,
     look_here,
-    opened_for_reading,
+    open_for_reading,
     require_flows,
 )
 from jazz_select.cli.terminal import (
@@ -33,11 +33,11 @@ from jazz_select.cli.terminal import (
     milliseconds,
     progress,
     show,
+    spinner,
     stderr,
     styled,
     table,
     tell,
-    waiting,
     write_file,
 )
 from jazz_select.errors import ConfigError
@@ -79,14 +79,16 @@ _COMPARED = "recall decides alone what it expects to be wrong no more often than
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
-    config = given.merged()
+    config = given.merge_config()
     if given.json and config.output is None and config.format not in {None, "json"}:
         raise ConfigError(f"the format is {config.format}, and --json is another: pass one of them")
     registry = catalogue(settings, learned=settings.learned)
-    cases = _picked(read_cases(given.file, registry, flows=settings.flows), config.tag)
+    cases = _filter_by_tags(read_cases(given.file, registry, flows=settings.flows), config.tag)
     depths = tuple(sorted({*DEPTHS, *config.k}))
-    floors = floors_of(config.fail_under, _foreseen(cases, depths).measures)  # before anything costs time or calls
-    found = asyncio.run(_evaluated(settings, registry, cases, depths, config, is_deployed=given.is_deployed))
+    floors = floors_of(
+        config.fail_under, _empty_evaluation(cases, depths).measures
+    )  # before anything costs time or calls
+    found = asyncio.run(_run_evaluation(settings, registry, cases, depths, config, is_deployed=given.is_deployed))
     failed = failures(floors, found.measures)
     _write(found, settings, given, config, failed)
     for problem in found.problems[:_PROBLEMS]:
@@ -98,7 +100,7 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
 
 
-def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
+def _filter_by_tags(cases: Cases, tags: Sequence[str]) -> Cases:
     kept = tuple(case for case in cases if not tags or set(tags) & set(case.tags))
     if not kept:
         known = sorted({tag for case in cases for tag in case.tags})
@@ -107,13 +109,13 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
     return Cases(cases=kept, problems=cases.problems, file=cases.file)
 
 
-def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
+def _empty_evaluation(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
     """Return every measure of a run, without values."""
     judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
     return Evaluation(judged=judged, routing=RouteOptions(), agent_id="", embedder="", flows=0, depths=depths)
 
 
-async def _evaluated(
+async def _run_evaluation(
     settings: "Settings",
     registry: "FlowRegistry",
     cases: Cases,
@@ -126,7 +128,7 @@ async def _evaluated(
     async with AsyncExitStack() as stack:
         where: dict[str, Any] = {"embedder": settings.embedder, "language": settings.language, "cache": CACHE}
         if is_deployed:
-            memory = await stack.enter_async_context(opened_for_reading(settings))
+            memory = await stack.enter_async_context(open_for_reading(settings))
             await require_flows(memory, settings)
             where = {"memory": memory, "agent_id": settings.agent_id}
         elif config.factory:
@@ -140,7 +142,7 @@ async def _evaluated(
         return await evaluate(
             cases,
             registry,
-            routing=RouteOptions.of(settings),
+            routing=RouteOptions.from_settings(settings),
             **judged,
             at=config.at,
             depths=depths,
@@ -226,7 +228,7 @@ def _measure_lines(
         yield table(pairs, _OF_CONFUSION, most=_PAIRS)
     if found.misses:
         title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
-        yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _missed}, most=_MISSES)
+        yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _show_miss}, most=_MISSES)
     index = f"agent {settings.agent_id}, index {index_place(settings)}" if is_deployed else "as they are written"
     took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
     where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
@@ -259,7 +261,7 @@ _OF_CONFUSION: Final[Mapping[str, Column]] = {
 }
 
 
-def _missed(miss: Mapping[str, Any]) -> Group:
+def _show_miss(miss: Mapping[str, Any]) -> Group:
     asked = fill_template("{id}: {request}" if miss["id"] else "{request}", miss)
     return Group(asked, fill_template("[green]{expect}[/] [dim]after[/] [red]{first|nothing}[/]", miss))
 
@@ -305,13 +307,16 @@ _EFFECTS = {
 def compare(settings: "Settings", given: "DiffCommand") -> None:
     """Compare, and report; the exit code is 1 where a gate is not passed."""
     gates = Gates.load(Path.cwd())
-    requests = [*read_requests(given.requests or ()), *(() if given.log is None else _logged(given.log, settings))]
+    requests = [
+        *read_requests(given.requests or ()),
+        *(() if given.log is None else _logged_requests(given.log, settings)),
+    ]
     cases = given.cases or ([_CASES] if _CASES.is_file() else [])
     if cases and not given.cases:
         hint(f"the cases are those of {_CASES}; --cases names others")
     # The default is a folder of each side, never a package of that name from elsewhere.
     flows = settings.flows if "flows" in settings.model_fields_set else f"./{settings.flows}"
-    with waiting("comparing"):
+    with spinner("comparing"):
         found = asyncio.run(
             diff(
                 given.base,
@@ -320,7 +325,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
                 base_flows=given.base_flows,
                 cases=cases,
                 requests=requests,
-                routing=RouteOptions.of(settings),
+                routing=RouteOptions.from_settings(settings),
                 embedder=settings.embedder,
                 language=settings.language,
                 agent_id=settings.agent_id,
@@ -336,7 +341,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
 
 
-def _logged(log: Path, settings: "Settings") -> list[str]:
+def _logged_requests(log: Path, settings: "Settings") -> list[str]:
     """Return the logged requests without earlier turns, the newest first."""
     entries = logged_entries(log, settings)
     asked = dict.fromkeys(each.request for each in reversed(entries) if each.request and each.alone)

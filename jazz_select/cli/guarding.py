@@ -68,7 +68,7 @@ async def _open_guard(stack: AsyncExitStack, given: "GuardCommand", servers: "Se
         guard = Guard(gateway, approval=given.approval, claims=claims, limits=limits, log=log, client_of=client_of)
     else:
         guard = Guard(gateway, approval=given.approval, claims=claims, limits=limits, log=log)
-    await guard.started(_WAIT_S)
+    await guard.wait_until_connected(_WAIT_S)
     for note in guard.notes():
         hint(f"guard: {note}")
     return guard
@@ -91,7 +91,7 @@ def _at_pipe(given: "GuardCommand", servers: "Sequence[ServerSpec]") -> None:
 def _at_port(settings: "Settings", given: "GuardCommand", servers: "Sequence[ServerSpec]") -> None:
     from jazz_select.cli.service import check_reach
     from jazz_select.service.agents import key_digest, keys_of_files
-    from jazz_select.service.server import bound
+    from jazz_select.service.server import bind_address
     from jazz_select.service.server import run as run_loop
 
     _, names = keys_of_files(given.key_file or ())
@@ -99,14 +99,14 @@ def _at_port(settings: "Settings", given: "GuardCommand", servers: "Sequence[Ser
         names |= {key_digest(settings.serve_key.get_secret_value(), "JAZZ_SERVE_KEY"): "JAZZ_SERVE_KEY"}
     if not names:
         check_reach(given.host)
-    listening = bound(given.host, given.port)
+    listening = bind_address(given.host, given.port)
     try:
-        run_loop(lambda: _served(given, servers, listening, names))
+        run_loop(lambda: _serve_guard(given, servers, listening, names))
     finally:
         listening.close()
 
 
-async def _served(
+async def _serve_guard(
     given: "GuardCommand", servers: "Sequence[ServerSpec]", listening: "socket", names: dict[str, str]
 ) -> None:
     from jazz_select.service.http.limits import Lifecycle

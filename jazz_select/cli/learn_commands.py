@@ -20,7 +20,7 @@ from jazz_select.cli.session import (
     tools_beside,
     writable_log,
 )
-from jazz_select.cli.terminal import Column, fill_template, line, mark, styled, table, tell, waiting
+from jazz_select.cli.terminal import Column, fill_template, line, mark, spinner, styled, table, tell
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.corrections import SHORT_ID, Correction, review, tell_unlearned
@@ -67,10 +67,14 @@ def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "
         _say_nothing_on_trial(store, overlay, given)
         return
     registry = catalogue(settings)
-    how: Any = {"embedder": settings.embedder, "language": settings.language, "routing": RouteOptions.of(settings)}
+    how: Any = {
+        "embedder": settings.embedder,
+        "language": settings.language,
+        "routing": RouteOptions.from_settings(settings),
+    }
     if given.shadow:
         logged = logged_entries(log, settings)
-        with waiting("asking both versions"):
+        with spinner("asking both versions"):
             trial = asyncio.run(compared(registry, logged, overlay, **how))
         tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
@@ -79,7 +83,7 @@ def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "
     entries = logged_entries(log, settings, corrected=True)
     tools = tools_beside(settings.flows, given.tools)
     how["tools"] = load_tools(tools, allow_modules=settings.allowed_modules) if isinstance(tools, str) else tools
-    with waiting(f"learning from {len(entries)} corrections"):
+    with spinner(f"learning from {len(entries)} corrections"):
         undo = given.undo or ()
         learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, undo=undo, **how))
     kept = _put_on_trial(store, learned, overlay)
@@ -123,12 +127,12 @@ def _put_on_trial(store: OverlayStore, learned: Learned, overlay: Overlay) -> Le
         _ = store.change(lambda now: now if store.is_begun else Overlay())
         return learned
 
-    def tried(now: Overlay) -> Overlay:
+    def try_version(now: Overlay) -> Overlay:
         if now.version("live") != overlay.version("live"):
             raise ConfigError(f"another version in {store.name} became live meanwhile: learn again, from there")
         return now.tried(version)
 
-    return learned.numbered(store.change(tried).shadow)
+    return learned.numbered(store.change(try_version).shadow)
 
 
 def _say_nothing_on_trial(store: OverlayStore, overlay: Overlay, given: "LearnCommand") -> None:
@@ -240,7 +244,7 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
     registry = catalogue(settings, learned=settings.learned_by_now)
     policy = policy_of_settings(settings)
     flows = {flow.name: flow for flow in registry.values()}
-    with opened_learning(settings, given.log) as (source, _), waiting("reading the log"):
+    with opened_learning(settings, given.log) as (source, _), spinner("reading the log"):
         if source is None:
             raise ConfigError("name the log to look at: jazz-select drift outcomes.db")
         log = existing_log(source, settings)
@@ -248,12 +252,12 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
         entries = log.read(agent_id=settings.agent_id)
         known = audit if audit.moves else None
         found = asyncio.run(drift(entries, registry, days=given.days, embedder=settings.embedder, audit=known))
-    tell(found.to_dict(), _drifted(found), found.notes, json=given.json)
+    tell(found.to_dict(), _show_drift(found), found.notes, json=given.json)
     if given.fail_on_alarm and found.alarms:
         raise typer.Exit(1)
 
 
-def _drifted(found: Drift) -> Iterator[RenderableType]:
+def _show_drift(found: Drift) -> Iterator[RenderableType]:
     for each in found.alarms:
         what = "[bold]{subject}: {message}[/]" if each.subject else "[bold]{message}[/]"
         yield line(mark(good=False), fill_template(what, each, limit=500))

@@ -50,9 +50,9 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
-        from jazz_select.cli.terminal import reporting
+        from jazz_select.cli.terminal import report_errors
 
-        with reporting(debug=bool(ctx.params.get("debug"))):
+        with report_errors(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
 
@@ -76,12 +76,12 @@ app = typer.Typer(
 def _command(name: str, run: str) -> Callable[[type[_Given]], type[_Given]]:
     """Add a command: its options are the fields of a class, its help is the class's docstring."""
 
-    def added(given: type[_Given]) -> type[_Given]:
+    def add_command(given: type[_Given]) -> type[_Given]:
         made = dataclass(frozen=True, kw_only=True)(given)
         _RUNS[made] = run
         return app.command(name)(made)
 
-    return added
+    return add_command
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
@@ -252,7 +252,7 @@ class EvalCommand(JsonOption, IndexOption, LearnedOption, FlowOptions, ConfigOpt
         """Whether the index that is there is judged, in place of the flows as written."""
         return self.index is not None or not self.entries.values.keys().isdisjoint({"index", "url"})
 
-    def merged(self) -> "EvalConfig":
+    def merge_config(self) -> "EvalConfig":
         """Return what to evaluate, from the options and from `--config`."""
         from jazz_select.cli.config import EvalConfig, config_of
 
@@ -456,7 +456,7 @@ class ServeCommand(IndexPlaceOptions, DatabaseOption, ConfigOption):
 
         return ServeConfig
 
-    def merged(self) -> "ServeConfig":
+    def merge_config(self) -> "ServeConfig":
         """Return what to serve, from the options and from `--config`."""
         from jazz_select.cli.config import ServeConfig, config_of
 

@@ -42,10 +42,10 @@ def serve_agents(settings: "Settings", command: "ServeCommand") -> None:
     for module in _NEEDS:
         if find_spec(module) is None:
             raise MissingExtraError(module, extra="serve", purpose="jazz-select serve")
-    from jazz_select.service.server import bound, bound_file
+    from jazz_select.service.server import bind_address, bind_file
     from jazz_select.service.server import run as run_loop
 
-    given = command.merged()
+    given = command.merge_config()
     look_here()
     sources = _sources(settings, given)
     if given.mcp == "stdio":
@@ -54,7 +54,7 @@ def serve_agents(settings: "Settings", command: "ServeCommand") -> None:
         return
     if not any(each.keys for each in sources):
         _check_reach(given)
-    listening = bound(given.host, given.port) if given.uds is None else bound_file(given.uds)
+    listening = bind_address(given.host, given.port) if given.uds is None else bind_file(given.uds)
     try:
         with _logging(access=given.access_log):
             run_loop(lambda: _serve(settings, sources, listening, given))
@@ -74,10 +74,10 @@ async def _serve(
     from jazz_select.service.server import serve
 
     async with (
-        open_service(settings, sources, said=hint, allow_delete=given.yes, options=given.options) as served,
+        open_service(settings, sources, notify=hint, allow_delete=given.yes, options=given.options) as served,
         _mcp(served, sources, given) as parts,
-        _reloading(served, given),
-        _settling(served),
+        _watch_files(served, given),
+        _freeze_garbage(served),
     ):
         life = Lifecycle()
         app = make_app(served, given.options, life=life, parts=[*parts, *_panel(served, sources, given)])
@@ -85,7 +85,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
+async def _freeze_garbage(served: "ServedAgents") -> "AsyncGenerator[None]":
     """Look for no garbage among what is loaded, but after a reload.
 
     To look through all of it takes a tenth of a second, in which nobody is answered, and would be done every few
@@ -114,18 +114,18 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 
 @asynccontextmanager
-async def _reloading(served: "ServedAgents", given: "ServeConfig") -> "AsyncGenerator[None]":
+async def _watch_files(served: "ServedAgents", given: "ServeConfig") -> "AsyncGenerator[None]":
     if not given.reload:
         yield
         return
-    from jazz_select.service.reload import reloading
+    from jazz_select.service.reload import reload_on_change
 
-    async with reloading(served.values(), every_s=given.reload_every):
+    async with reload_on_change(served.values(), every_s=given.reload_every):
         yield
 
 
 def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeConfig") -> "list[AppPart]":
-    from jazz_select.service.app import AppPart, deferred
+    from jazz_select.service.app import AppPart, defer_part
     from jazz_select.service.opened import state_folder
 
     if not given.options.panel:
@@ -139,7 +139,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
         cases = {each.settings.agent_id: each.cases for each in sources}
         return panel_part({agent_id: files_of(agent_id, home, cases.get(agent_id, ())) for agent_id in served})
 
-    return [deferred(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
+    return [defer_part(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
 
 
 @asynccontextmanager
@@ -155,10 +155,10 @@ async def _mcp(
         async with open_gateways(servers) as gateways:
             yield [_mcp_part(served, gateways, given)]
         return
-    from jazz_select.service.app import deferred
+    from jazz_select.service.app import defer_part
 
     # Loaded once requests are answered: it takes half as long as all else together.
-    yield [deferred(("/mcp",), ["jazz_select.service.mcp.agent_server"], lambda: _mcp_part(served, {}, given))]
+    yield [defer_part(("/mcp",), ["jazz_select.service.mcp.agent_server"], lambda: _mcp_part(served, {}, given))]
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeConfig") -> "AppPart":
@@ -180,11 +180,11 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given
         msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
         raise ConfigError(msg)
     async with (
-        open_service(settings, sources, said=hint, allow_delete=given.yes, options=given.options) as served,
+        open_service(settings, sources, notify=hint, allow_delete=given.yes, options=given.options) as served,
         open_gateways(_servers(sources)) as gateways,
     ):
         (running,) = served.values()
-        async with _reloading(served, given):
+        async with _watch_files(served, given):
             await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed))
 
 

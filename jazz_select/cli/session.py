@@ -10,7 +10,7 @@ from weakref import finalize
 
 from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.shared_options import encodable
-from jazz_select.cli.terminal import hint, waiting
+from jazz_select.cli.terminal import hint, spinner
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.settings import IN_DATABASE
 from jazz_select.text import count_of
@@ -93,14 +93,14 @@ def is_there(settings: "Settings") -> bool:
 @asynccontextmanager
 async def open_index(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
     """Open the index that the settings name; create it if it does not exist."""
-    with waiting("opening the index"):
+    with spinner("opening the index"):
         memory = await open_memory(settings)
     async with memory:
         yield memory
 
 
 @asynccontextmanager
-async def opened_for_reading(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
+async def open_for_reading(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
     """Open the index that the settings name; raise `ConfigError` if its folder does not exist."""
     if not is_there(settings):
         raise nothing_synced(settings)
@@ -130,7 +130,7 @@ async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", se
     if not changed:
         return ()
     what = f"{count_of(changed, 'flow')} changed since the last sync: run {sync_command(settings)}"
-    return (what, *unlearned(settings))
+    return (what, *overlay_notes(settings))
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def opened_learning(settings: "Settings", named: Path | None) -> "Generator[tupl
 
         shared = SharedState(database)
         with shared.log(settings.agent_id) as log:
-            yield log, shared.learned(settings.agent_id)
+            yield log, shared.learned_examples(settings.agent_id)
     finally:
         database.close_blocking()
 
@@ -222,7 +222,7 @@ def nothing_synced(settings: "Settings") -> ConfigError:
     return ConfigError(msg)
 
 
-def unlearned(settings: "Settings") -> tuple[str, ...]:
+def overlay_notes(settings: "Settings") -> tuple[str, ...]:
     """Note that a file of learned examples exists which the settings leave out."""
     if settings.learned is not None or not LEARNED.is_file():
         return ()

@@ -241,7 +241,7 @@ class ConfigOption(Options, ABC):
     def settings(self) -> "Settings":
         """Return the settings: options first, then `--config`, then the environment."""
         passed = {key: value for key, value in vars(self).items() if value is not None}
-        return settings_with({**self.entries.beside(passed), **passed}, places=self.entries.places)
+        return settings_with({**self.entries.without_overridden(passed), **passed}, places=self.entries.places)
 
 
 def encodable(text: str) -> str:

@@ -219,7 +219,7 @@ def progress(title: str) -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def waiting(title: str) -> AbstractContextManager[object]:
+def spinner(title: str) -> AbstractContextManager[object]:
     """Show a spinner on stderr while the block runs, if stderr is a terminal."""
     return stderr().status(title)
 
@@ -241,7 +241,7 @@ def log_to(name: str, handler: logging.Handler, *, level: int | None = None, alo
 
 
 @contextmanager
-def reporting(*, debug: bool = False) -> Generator[None]:
+def report_errors(*, debug: bool = False) -> Generator[None]:
     """Report an error of the block as one line on stderr, and exit with code 2.
 
     The library's warnings repeat what results say in full, so they are shown only with `debug`.

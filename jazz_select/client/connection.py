@@ -123,7 +123,7 @@ class ServiceLink:
             ServiceError: There was no answer.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
-        async with self._within(timeout_s) as limit_s:
+        async with self._limit_time(timeout_s) as limit_s:
             return await self._request_json(method, path, body, twice=twice, limit_s=limit_s)
 
     async def hear(self, path: str, body: object, hear: Hear, *, timeout_s: float | None) -> None:
@@ -133,7 +133,7 @@ class ServiceLink:
             ServiceError: There was no answer, or it broke off.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
-        async with self._within(timeout_s) as limit_s, AsyncExitStack() as stack:
+        async with self._limit_time(timeout_s) as limit_s, AsyncExitStack() as stack:
             sent = partial(self._open_response, "POST", path, body, accept=_EVENTS)
             answered = await self._with_retries(
                 lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
@@ -246,7 +246,7 @@ class ServiceLink:
         return bytes(found)
 
     @asynccontextmanager
-    async def _within(self, timeout_s: float | None) -> AsyncGenerator[float | None]:
+    async def _limit_time(self, timeout_s: float | None) -> AsyncGenerator[float | None]:
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         timer = asyncio.timeout(limit_s)
         try:
@@ -286,7 +286,7 @@ class ServiceLink:
         if status == HTTPStatus.TOO_MANY_REQUESTS or (is_ours and code == NO_ROOM):
             return ServiceBusyError(self.url, retry_after=wait_s)
         if is_ours and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            return self._same(code, detail)
+            return self._error_from(code, detail)
         known = ", ".join(filter(None, (code, request and f"request {request}")))
         told = f"{detail} ({known})" if known else detail or f"HTTP {status}, from something that stands before it"
         if status in _PASSING:
@@ -295,7 +295,7 @@ class ServiceLink:
             return ServiceError(self.url, told)
         return ServiceReplyError(self.url, f"HTTP {status}, without a word of why")
 
-    def _same(self, code: str, detail: str) -> JazzSelectError:
+    def _error_from(self, code: str, detail: str) -> JazzSelectError:
         if code in _OF_A_BODY:
             return ConfigError(detail)
         if code not in _SAME:

@@ -215,7 +215,7 @@ _NONE = {NONE, "-", "[]"}
 _LONGEST, _MOST_SHOWN = 120, 3
 
 
-def _several(value: object) -> object:
+def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
@@ -240,7 +240,7 @@ def _not_blank(text: str) -> str:
 
 
 _Name = Annotated[str, Field(min_length=1)]
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_several, json_schema_input_type=str | tuple[str, ...])]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple, json_schema_input_type=str | tuple[str, ...])]
 _Expected = Annotated[tuple[_Name, ...], BeforeValidator(_labels, json_schema_input_type=_Name | tuple[_Name, ...])]
 
 
@@ -397,11 +397,11 @@ def each_case(
             yield entry, [_problem(each) for each in error.errors(include_url=False)[:3]]
             continue
         gone = [label for label in case.expect if registry is not None and flow_id(label) not in registry]
-        wrong = [f"expect: there is no flow named {_gone(label, names, aliases, flows)}" for label in gone]
+        wrong = [f"expect: there is no flow named {_unknown_label(label, names, aliases, flows)}" for label in gone]
         yield entry, wrong or case
 
 
-def _gone(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: str) -> str:
+def _unknown_label(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: str) -> str:
     hint = f"it is an alias of {aliases[label]!r}: write that" if label in aliases else did_you_mean(label, names)
     hint = f"; {hint}" if hint else ""
     listed = "; several names are written as a list" if not hint and any(mark in label for mark in ",;| ") else ""

@@ -36,14 +36,14 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
-def _several(given: object) -> object:
+def _as_list(given: object) -> object:
     """Return a single value as a list, and the word none as an empty one."""
     if given == _NONE:
         return []
     return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
 
 
-def _checked(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _check_patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         try:
             finder(pattern_of(text) or "")
@@ -54,8 +54,8 @@ def _checked(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Words = Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_checked)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_as_list), AfterValidator(_check_patterns)]
 
 
 class ExpectedCall(Strict):
@@ -99,7 +99,7 @@ class Expected(Strict):
     waits_for: Names | None = None
     inputs: Mapping[str, Any] | None = None
     status: TurnStatus | None = None
-    tools: Annotated[tuple[ExpectedCall, ...], BeforeValidator(_several)] | None = None
+    tools: Annotated[tuple[ExpectedCall, ...], BeforeValidator(_as_list)] | None = None
     never_tools: Names = ()
     says: Words = ()
     never_says: Words = ()
@@ -157,15 +157,15 @@ class Check:
 
 def judged(wanted: Expected, seen: Seen) -> tuple[Check, ...]:
     """Return a check for each expectation, in the order of the fields. Pure."""
-    return tuple(_judged(wanted, seen))
+    return tuple(_judge_fields(wanted, seen))
 
 
-def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
+def _judge_fields(wanted: Expected, seen: Seen) -> Iterator[Check]:
     for name in ("flows", "under_way", "waits_for"):
         expected, got = getattr(wanted, name), getattr(seen, name)
         if expected is not None:
             same = sorted(expected) == sorted(got) if name == "waits_for" else expected == got
-            yield _listed(name, expected, got, passed=same)
+            yield _check_list(name, expected, got, passed=same)
     if wanted.status is not None:
         why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
         passed = seen.status == wanted.status
@@ -177,9 +177,9 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
             shown = json_line(beginning(text, _SHOWN))
             yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=shown)
     if wanted.inputs is not None:
-        yield _agreeing("inputs", wanted.inputs, {name: seen.inputs.get(name) for name in wanted.inputs})
+        yield _check_agreement("inputs", wanted.inputs, {name: seen.inputs.get(name) for name in wanted.inputs})
     if wanted.value is not None:
-        yield _agreeing("value", wanted.value, seen.value)
+        yield _check_agreement("value", wanted.value, seen.value)
     if wanted.model_calls is not None:
         passed = seen.model_calls <= wanted.model_calls
         most = f"at most {wanted.model_calls}"
@@ -188,10 +188,10 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
 
 def _judged_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
     if wanted.tools is not None:
-        yield _listed("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
+        yield _check_list("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
     for name in wanted.never_tools:
         made = [call for call in seen.tools if call.tool == name]
-        yield _listed("never_tools", [f"no {name}"], made, passed=not made)
+        yield _check_list("never_tools", [f"no {name}"], made, passed=not made)
 
 
 def is_said(words: str, text: str) -> bool:
@@ -240,12 +240,12 @@ def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
 
 
-def _listed(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
+def _check_list(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
     expected, got = (beginning(", ".join(map(str, values)) or _NONE, _SHOWN) for values in (wanted, seen))
     return Check(name=name, passed=passed, expected=expected, seen=got)
 
 
-def _agreeing(name: str, wanted: object, seen: object) -> Check:
+def _check_agreement(name: str, wanted: object, seen: object) -> Check:
     return Check(name=name, passed=agrees(wanted, seen), expected=_json(wanted), seen=_json(seen))
 
 
@@ -383,7 +383,7 @@ def load_conversations(
     """
     files = sorted(each for each in source.iterdir() if each.suffix in _SUFFIXES) if source.is_dir() else [source]
     wrong: list[tuple[str, str]] = []
-    read = [each for file in files for each in _read(file, wrong)]
+    read = [each for file in files for each in _read_cases(file, wrong)]
     _refuse(wrong)
     if not read:
         raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")
@@ -393,7 +393,7 @@ def load_conversations(
             problem = f"another one in {places[case.name]} is known as that; give one of them another id"
             wrong.append((f"{place_of(case.file, node)} ({case.name})", problem))
         places.setdefault(case.name, case.file)
-        for path, problem in _unknown(case, registry, tools):
+        for path, problem in _unknown_names(case, registry, tools):
             where = f"{place_of(case.file, node, path)} ({case.name})"
             wrong.append((where, f"{_path_text(path)}: {problem}"))
     _refuse(wrong)
@@ -405,7 +405,7 @@ _WORDS: Final = frozenset(("say", "chooses", "says", "never_says", "reason"))
 """Fields of text, where yes and no are words; YAML reads them as true and false."""
 
 
-def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[ConversationCase, yaml.Node | None]]":
+def _read_cases(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[ConversationCase, yaml.Node | None]]":
     """Yield the cases of one file with their YAML nodes, and add the problem of each invalid one to `wrong`."""
     content, node = read_document(file, _WHAT)
     if isinstance(content, dict):
@@ -420,7 +420,7 @@ def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Conversat
         if problem := _not_a_conversation(entry):
             wrong.append((f"{place_of(file, at)}, entry {number}", problem))
             continue
-        given = cast("dict[str, Any]", _worded(entry, at))
+        given = cast("dict[str, Any]", _keep_words(entry, at))
         try:
             yield ConversationCase.model_validate({**given, "file": str(file)}), at
         except ValidationError as error:
@@ -429,14 +429,14 @@ def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Conversat
             wrong += [(f"{place_of(file, at, path)}{of}", problem) for path, problem in _problems(error)]
 
 
-def _worded(value: Any, node: "yaml.Node | None", *, words: bool = False) -> Any:
+def _keep_words(value: Any, node: "yaml.Node | None", *, words: bool = False) -> Any:
     """Return a value with the yes and no of text fields as they are written."""
     if isinstance(value, dict) and isinstance(node, yaml.MappingNode):
         entries = cast("dict[Any, Any]", value).items()
-        return {key: _worded(entry, node_at(node, (key,)), words=key in _WORDS) for key, entry in entries}
+        return {key: _keep_words(entry, node_at(node, (key,)), words=key in _WORDS) for key, entry in entries}
     if isinstance(value, list):
         items = enumerate(cast("list[Any]", value))
-        return [_worded(item, node_at(node, (place,)), words=words) for place, item in items]
+        return [_keep_words(item, node_at(node, (place,)), words=words) for place, item in items]
     if words and isinstance(value, bool) and isinstance(node, yaml.ScalarNode):
         return str(node.value)
     return cast("Any", value)
@@ -480,18 +480,18 @@ def _fields_at(path: _Path) -> tuple[list[str], str]:
     return [each.alias or name for name, each in model.model_fields.items() if name != "file"], of
 
 
-def _unknown(
+def _unknown_names(
     case: ConversationCase, registry: "Mapping[str, BaseFlow] | None", tools: Collection[str] | None
 ) -> Iterator[tuple[_Path, str]]:
     """Yield the names of unknown flows and tools: a check of one could never pass, or never fail."""
     flows = None if registry is None else [flow.name for flow in registry.values()]
-    for path, kind, name in _named(case):
+    for path, kind, name in _names_in(case):
         known = flows if kind == "flow" else tools
         if known is not None and name not in known:
             yield path, f"there is no {kind} {misspelt(name, list(known))}"
 
 
-def _named(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
+def _names_in(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
     """Yield path, kind (flow or tool) and name of every flow and tool that is named."""
     yield from ((("stubs", name), "tool", name) for name in case.stubs)
     turns: dict[_Path, TurnCase] = {("turns", place): turn for place, turn in enumerate(case.turns)}

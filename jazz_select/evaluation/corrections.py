@@ -266,7 +266,7 @@ class _Sorting:
         groups: dict[str, list[Logged]] = {}
         for entry in sorted((each for each in entries if each.corrected_by is not None), key=_said_at):
             if why := self._why_not(entry):
-                self._found.unlearnable.append(_merged([entry], why))
+                self._found.unlearnable.append(_merge_entries([entry], why))
             else:
                 groups.setdefault(same_request(entry.request), []).append(entry)
         for request, said in groups.items():
@@ -292,7 +292,7 @@ class _Sorting:
         gone = (
             entries if person is not None and person.right is None else [each for each in entries if each.right is None]
         )
-        self._found.taken_back.extend(_merged([each], f"by {_source(person or each)}") for each in gone)
+        self._found.taken_back.extend(_merge_entries([each], f"by {_source(person or each)}") for each in gone)
         standing = [each for each in entries if each not in gone]
         if person is None:
             self._weigh(request, standing)
@@ -305,15 +305,15 @@ class _Sorting:
         """Learn what a person said last about one request, whatever others say."""
         right = _right(person)
         told = f"{_source(person)} says {_in_words(person.right or ())}"
-        self._found.overruled.extend(_merged([each], told) for each in entries if _right(each) != right)
-        found = _merged([each for each in entries if _right(each) == right])
+        self._found.overruled.extend(_merge_entries([each], told) for each in entries if _right(each) != right)
+        found = _merge_entries([each for each in entries if _right(each) == right])
         why = self._why_unlearnable(request, found)
         self._found.settled[request] = "" if why else found.flow
         if not why:
             self._found.people.append(found)
             return
         self._found.unlearnable.append(_with_reason(found, why))
-        if not self._labelled.of(found.request):
+        if not self._labelled.find(found.request):
             self._found.judging.append(found)
 
     def _weigh(self, request: str, entries: Sequence[Logged]) -> None:
@@ -322,7 +322,7 @@ class _Sorting:
         votes = Counter(_right(each) for each in last.values())
         learned = self._authored.get(request, self._learned.get(request))
         for right in dict.fromkeys(map(_right, entries)):
-            found = _merged([each for each in entries if _right(each) == right])
+            found = _merge_entries([each for each in entries if _right(each) == right])
             if not votes[right]:
                 self._found.overruled.append(_with_reason(found, "the same witness says something else later"))
             elif why := self._why_unlearnable(request, found):
@@ -345,7 +345,7 @@ class _Sorting:
         return ""
 
     def _why_unlearnable(self, request: str, found: Correction) -> str:
-        if self._labelled.of(found.request):
+        if self._labelled.find(found.request):
             return "it is among the labelled requests"
         if len(found.right) != 1:
             return f"it is for {'several flows' if found.right else 'no flow'}"
@@ -368,7 +368,7 @@ def _right(entry: Logged) -> frozenset[str]:
     return frozenset(entry.right or ())
 
 
-def _merged(said: Sequence[Logged], why: str = "") -> Correction:
+def _merge_entries(said: Sequence[Logged], why: str = "") -> Correction:
     """Return what several entries say of one request as one correction."""
     return Correction(
         request=yaml_text(said[0].request),

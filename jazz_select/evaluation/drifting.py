@@ -265,7 +265,7 @@ async def drift(
         kept = list(entries)
         entries, until = kept, max((each.at for each in kept), default=0.0) + 1.0
     length = days * DAY_S
-    now, before = await compute(_tallied, entries, until - 2 * length, until - length, until)
+    now, before = await compute(_tally_windows, entries, until - 2 * length, until - length, until)
     windows = (now.window(until - length, until), before.window(until - 2 * length, until - length))
     flows = _flows(now, before, registry)
     silent = tuple(each.flow for each in flows if not each.now.requests)
@@ -316,7 +316,9 @@ class _WindowTally:
         )
 
 
-def _tallied(entries: Iterable[Logged], since: float, middle: float, until: float) -> tuple[_WindowTally, _WindowTally]:
+def _tally_windows(
+    entries: Iterable[Logged], since: float, middle: float, until: float
+) -> tuple[_WindowTally, _WindowTally]:
     """Count the entries from the middle on, and those before it. Blocking.
 
     Raises:
@@ -379,13 +381,13 @@ def _shifts(now: Window, before: Window) -> Iterator[Alarm]:
             message = f"for {new.share:.0%} of {new.of} requests {words}, before for {old.share:.0%} of {old.of}"
             yield Alarm(kind=kind, subject="", message=message)
     if _is_less(now.accuracy, before.accuracy):
-        yield Alarm(kind="accuracy", subject="", message=_less(now.accuracy, before.accuracy))
+        yield Alarm(kind="accuracy", subject="", message=_describe_loss(now.accuracy, before.accuracy))
 
 
 def _of_flows(flows: Sequence[FlowDrift]) -> Iterator[Alarm]:
     for each in flows:
         if _is_less(each.now, each.before):
-            yield Alarm(kind="accuracy", subject=each.flow, message=_less(each.now, each.before))
+            yield Alarm(kind="accuracy", subject=each.flow, message=_describe_loss(each.now, each.before))
         observed = each.now.observed
         if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < (each.now.expected or 0.5):
             message = f"right in {observed.count} of the {observed.of} requests that people spoke of"
@@ -412,7 +414,7 @@ def _is_less(now: Accuracy, before: Accuracy) -> bool:
     return before.expected - now.expected > max(_LEAST_CHANGE, _ALARM * error)
 
 
-def _less(now: Accuracy, before: Accuracy) -> str:
+def _describe_loss(now: Accuracy, before: Accuracy) -> str:
     expected, was = now.expected or 0.0, before.expected or 0.0
     return (
         f"expected to be right {expected:.0%} of the time in {now.known} requests, before {was:.0%} in {before.known}"

@@ -98,7 +98,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     async with (
         indexed(registry, embedder=embedder, language=language, cache=cache) if memory is None else nullcontext(memory)
     ) as used:
-        asked = [Query.of(case) for case in given]
+        asked = [Query.from_case(case) for case in given]
         found = await routes(registry, used, whose, asked, routing)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
         if models:

@@ -29,12 +29,12 @@ def guard_digest(flow: BaseFlow) -> str:
     """Return a digest of the guard, independent of its file's path; empty without a guard."""
     if not flow.has_guard:
         return ""
-    code = "\n".join(map(_rendered, codes_of(flow)))
+    code = "\n".join(map(_render, codes_of(flow)))
     return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def _rendered(code: CodeType) -> str:
-    constants = [_rendered(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+def _render(code: CodeType) -> str:
+    constants = [_render(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 

@@ -54,18 +54,18 @@ async def indexed(
         ConfigError: The embedder or language is unknown.
     """
     async with AsyncExitStack() as stack:
-        memory = None if cache is None else await _cached(cache, registry, embedder, language)
+        memory = None if cache is None else await _open_cached(cache, registry, embedder, language)
         if memory is None:
             parent = (beside or shared_memory()) if len(registry) <= _MOST_IN_MEMORY else None
             place = stack.enter_context(TemporaryFolder(parent))
-            memory = await stack.enter_async_context(await _opened(place / "index", embedder, language))
+            memory = await stack.enter_async_context(await _open(place / "index", embedder, language))
             await memory.sync(AGENT, registry.values(), allow_delete=True)
         else:
             await stack.enter_async_context(memory)
         yield memory
 
 
-async def _cached(
+async def _open_cached(
     cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embedder, language: str
 ) -> "ProceduralMemory | None":
     """Open the cached index of this catalogue, or make it; None if that fails, since a temporary one does as well."""
@@ -79,7 +79,7 @@ async def _cached(
         indexes = sorted(folder.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
         for old in indexes[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-        memory = await _opened(folder, embedder, language)
+        memory = await _open(folder, embedder, language)
         try:
             await memory.sync(AGENT, registry.values(), allow_delete=True)
         except BaseException:
@@ -94,7 +94,7 @@ async def _cached(
     return memory
 
 
-async def _opened(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory":
+async def _open(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory":
     from jazz_select.memory.procedural import ProceduralMemory  # not before it is needed: numpy takes long to load
 
     return await ProceduralMemory.open(folder, embedder=embedder, language=language)

@@ -229,16 +229,16 @@ class _Lesson:
 
     async def learned(self, undo: Collection[str]) -> Learned:
         learned = examples_of(self._version)
-        kept = self._kept(learned, undo)
+        kept = self._keep_learned(learned, undo)
         examples, new = self._with(kept, self._found.people)
-        known = self._known(kept)
+        known = self._known_examples(kept)
         hints = [each for each in self._found.hinted if same_request(each.request) not in known[each.flow]]
         before: list[Routed] = []
         if self._scales.are_enough and (hints or examples != learned):
             before = await self._scales.routes(self._version)
-        landed, waiting, after = await self._landed(examples, hints, before)
+        landed, waiting, after = await self._fit_hints(examples, hints, before)
         examples, _ = self._with(examples, landed)
-        outcome = self._sorted([*new, *landed], waiting)
+        outcome = self._sort_corrections([*new, *landed], waiting)
         if examples == learned:
             return replace(outcome, nothing=_why_none(outcome))
         cost = self._scales.cost(before, after) if before else None
@@ -250,7 +250,7 @@ class _Lesson:
             notes=outcome.notes if cost else (*outcome.notes, f"what it costs cannot be told: {_FEW}"),
         )
 
-    def _sorted(self, new: Sequence[Correction], waiting: Iterable[Correction]) -> Learned:
+    def _sort_corrections(self, new: Sequence[Correction], waiting: Iterable[Correction]) -> Learned:
         """Return all corrections in their lists."""
         found = self._found
         waits = [*found.waiting, *waiting]
@@ -265,7 +265,7 @@ class _Lesson:
             notes=taught(self._authored, self._version).notes,
         )
 
-    def _kept(self, learned: Mapping[str, Mapping[str, str]], undo: Collection[str]) -> _Examples:
+    def _keep_learned(self, learned: Mapping[str, Mapping[str, str]], undo: Collection[str]) -> _Examples:
         """Return what was learned before without what people say otherwise about, or took back."""
         gone = {
             same_request(text)
@@ -281,7 +281,7 @@ class _Lesson:
     ) -> tuple[_Examples, list[Correction]]:
         """Return the examples with those of corrections, and the corrections that are new among them."""
         examples, new = {flow: dict(texts) for flow, texts in learned.items()}, list[Correction]()
-        known = self._known(learned)
+        known = self._known_examples(learned)
         for each in corrections:
             request = same_request(each.request)
             if request not in known[each.flow]:
@@ -290,7 +290,7 @@ class _Lesson:
                 new.append(each)
         return examples, new
 
-    def _known(self, learned: Mapping[str, Mapping[str, str]]) -> defaultdict[str, set[str]]:
+    def _known_examples(self, learned: Mapping[str, Mapping[str, str]]) -> defaultdict[str, set[str]]:
         """Return the examples of each flow, its own and learned ones, named as `same_request` does."""
         known = defaultdict[str, set[str]](set)
         for flow in self._authored.values():
@@ -299,7 +299,7 @@ class _Lesson:
             known[name].update(map(same_request, texts))
         return known
 
-    async def _landed(
+    async def _fit_hints(
         self, examples: _Examples, hints: Sequence[Correction], before: Sequence[Routed]
     ) -> tuple[list[Correction], list[Correction], Sequence[Routed]]:
         """Return the hints that cost nothing beside the examples, the others with a reason, and the routes with both.
@@ -314,7 +314,7 @@ class _Lesson:
         left, waiting = list(hints), list[Correction]()
         for _ in range(_MOST_TRIES):
             after = await self._scales.routes(_version(self._with(examples, left)[0])) if left else without
-            blamed = _blamed(self._scales.cost(without, after), {each.flow for each in left}, risky)
+            blamed = _blame_flows(self._scales.cost(without, after), {each.flow for each in left}, risky)
             if not blamed:
                 return left, waiting, after
             waiting += [replace(each, why=blamed[each.flow]) for each in left if each.flow in blamed]
@@ -327,7 +327,7 @@ def _count(learned: Mapping[str, Mapping[str, str]]) -> int:
     return sum(map(len, learned.values()))
 
 
-def _blamed(cost: Cost, flows: Collection[str], risky: Collection[str]) -> dict[str, str]:
+def _blame_flows(cost: Cost, flows: Collection[str], risky: Collection[str]) -> dict[str, str]:
     """Return the flows whose hints must not be learned, with why."""
     lost, won = (Counter(each.after for each in some) for some in (cost.lost, cost.won))
     into_risk = [each for each in cost.moved if each.after in risky]

@@ -52,7 +52,7 @@ class Detection:
     right: int
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[bool, bool]]) -> "Detection":
+    def from_pairs(cls, pairs: Iterable[tuple[bool, bool]]) -> "Detection":
         """Count pairs of (none was expected, none was answered)."""
         given = list(pairs)
         return cls(

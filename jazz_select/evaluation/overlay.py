@@ -155,13 +155,13 @@ class Overlay(_Frozen):
         """
         import yaml
 
-        def read(aside: Path) -> None:
+        def check_written(aside: Path) -> None:
             if load_overlay(aside, must_exist=True) != self:
                 raise ConfigError("something in it is another text when it is read")
 
         text = _HEAD + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
         try:
-            write_readable(file, text.encode(), read, advice=_ADVICE)
+            write_readable(file, text.encode(), check_written, advice=_ADVICE)
         except OSError as error:
             raise ConfigError(f"cannot write what was learned to {file}: {error.strerror or error}") from error
 

@@ -19,7 +19,7 @@ from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, json_text, plain
-from jazz_select.routing.tool_call import stubbed
+from jazz_select.routing.tool_call import stub_tools
 from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.text import beginning, count_of, describe_error, one_line
 from jazz_select.values import Message, Reply
@@ -218,7 +218,7 @@ async def play_all(
     began = perf_counter()
     chat = as_chat_model(model, argument="model")
     try:
-        calls = [partial(_played, case, make_agent, chat) for case in cases]
+        calls = [partial(_play_case, case, make_agent, chat) for case in cases]
         results = await side_by_side(calls, at_once=max(1, at_once), progress=progress)
     finally:
         close = None if chat is model else getattr(chat, "aclose", None)
@@ -227,7 +227,7 @@ async def play_all(
     return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
 
 
-async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
+async def _play_case(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
     began = perf_counter()
     script = Script() if chat is None and case.scripted else None
     result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file)
@@ -239,7 +239,7 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
         if isawaitable(made):
             made = await made
         async with made as agent:
-            with stubbed({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
+            with stub_tools({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
                 await _turns(case, agent, script, turns)
     except Exception as failure:  # noqa: BLE001 - a failing conversation does not stop the others
         error = describe_error(failure)

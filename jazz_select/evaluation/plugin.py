@@ -48,7 +48,7 @@ class _Batch:
 
         from jazz_select.evaluation.route import Query, route_with_temp_index
 
-        asked = [Query.of(case) for case in self.cases]
+        asked = [Query.from_case(case) for case in self.cases]
         with ThreadPoolExecutor(1) as thread:  # in the thread of the test a loop may run
             found = thread.submit(
                 lambda: asyncio.run(route_with_temp_index(self.registry, asked, self.routing, **self.index))

@@ -31,7 +31,7 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
         "failures": str(verdicts.count("wrong")),
         "errors": str(len(left_out)),
         "skipped": str(verdicts.count("open")),
-        "time": f"{sum(map(_took, evaluation.judged)):.6f}",
+        "time": f"{sum(map(_duration_s, evaluation.judged)):.6f}",
     }
     root = ET.Element("testsuites", {key: value for key, value in counts.items() if key != "skipped"})
     suite = ET.SubElement(root, "testsuite", counts)
@@ -44,7 +44,7 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
         ET.SubElement(properties, "property", {"name": "decided alone", "value": _safe(str(evaluation.forecast))})
     for number, each in enumerate(evaluation.judged, 1):
         title = each.case.id or f"{number}: {each.case.request}"
-        about = {"classname": _safe(name), "name": _safe(title), "time": f"{_took(each):.6f}"}
+        about = {"classname": _safe(name), "name": _safe(title), "time": f"{_duration_s(each):.6f}"}
         case = ET.SubElement(suite, "testcase", about)
         if each.verdict == "wrong":
             failure = ET.SubElement(case, "failure", {"message": _safe(each.says)})
@@ -93,16 +93,18 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
         (each.name, each.cases, each.recall_at_1, each.coverage, ", ".join(f"{name} {n}" for name, n in each.taken_by))
         for each in worst[:_FLOWS]
     ]
-    yield from _folded(f"{len(worst):,} flows with misses", ["flow", "cases", "R@1", "coverage", "taken by"], flows)
+    yield from _details_table(
+        f"{len(worst):,} flows with misses", ["flow", "cases", "R@1", "coverage", "taken by"], flows
+    )
     pairs = [(each.expected or NONE, each.first or NONE, each.count) for each in evaluation.confusions[:_PAIRS]]
-    yield from _folded(f"{len(evaluation.confusions):,} confusions", ["expected", "found", "cases"], pairs)
+    yield from _details_table(f"{len(evaluation.confusions):,} confusions", ["expected", "found", "cases"], pairs)
     misses = [(each.rank, each.request, each.expect, each.first) for each in evaluation.misses[:_MISSES]]
-    yield from _folded(f"{len(evaluation.misses):,} misses", ["rank", "request", "expected", "first"], misses)
+    yield from _details_table(f"{len(evaluation.misses):,} misses", ["rank", "request", "expected", "first"], misses)
     yield f"_embedder {markdown(evaluation.embedder)}_"
     yield ""
 
 
-def _folded(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+def _details_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     if rows:
         yield details_block(title, markdown_table(headers, rows))
 
@@ -159,7 +161,7 @@ def _story(each: Judged) -> Iterator[str]:
         yield f"why: {each.case.why}"
 
 
-def _took(each: Judged) -> float:
+def _duration_s(each: Judged) -> float:
     return each.route.took_s if each.chosen is None else each.chosen.decision.latency.total_s
 
 

@@ -50,7 +50,7 @@ class RouteOptions:
     policy: Policy = PRESETS["recommended"]
 
     @classmethod
-    def of(cls, settings: "Settings") -> "RouteOptions":
+    def from_settings(cls, settings: "Settings") -> "RouteOptions":
         """Return the options of the settings."""
         return cls(top_k=settings.top_k, rrf_k=settings.rrf_k, policy=policy_of_settings(settings))
 
@@ -68,7 +68,7 @@ class Query:
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
-    def of(cls, case: "Case") -> "Query":
+    def from_case(cls, case: "Case") -> "Query":
         """Return the query of a labelled request."""
         return cls(request=case.request, episodes=case.episodes, context=case.context)
 

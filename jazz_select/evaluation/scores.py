@@ -36,7 +36,7 @@ class StageMeasures:
     took_s: float
 
     @classmethod
-    def of(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
+    def from_cases(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
         """Count a stage over the cases."""
         records = [
             (record, case.exact)
@@ -141,7 +141,7 @@ class Choices:
     reasons: Mapping[str, int]
 
     @classmethod
-    def of(cls, model: str, judged: Sequence[Judged]) -> "Choices":
+    def from_judged(cls, model: str, judged: Sequence[Judged]) -> "Choices":
         """Count the choices in judged cases."""
         made = [each.chosen.decision for each in judged if each.chosen is not None]
         calls = [sum(stage.calls for stage in each.stages) or each.attempts for each in made]
@@ -198,7 +198,7 @@ class Evaluation(Framed):
     @cached_property
     def none(self) -> metrics.Detection:
         """Precision and recall of "no flow fits"."""
-        return metrics.Detection.of((not each.expect, not each.taken) for each in self.judged)
+        return metrics.Detection.from_pairs((not each.expect, not each.taken) for each in self.judged)
 
     @cached_property
     def measures(self) -> Mapping[str, Measure]:
@@ -235,7 +235,7 @@ class Evaluation(Framed):
         for each in self.judged:
             for name in each.expect:
                 of[name].append(each)
-        for expected, first, _ in self._mistaken:
+        for expected, first, _ in self._mistakes:
             takes[first] += 1
             taken[expected][first] += 1
         scores = [
@@ -255,7 +255,7 @@ class Evaluation(Framed):
     def confusions(self) -> tuple[Confusion, ...]:
         """Pairs of the expected flow and the one found in its place, the most frequent first."""
         pairs: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for expected, first, request in self._mistaken:
+        for expected, first, request in self._mistakes:
             pairs[expected, first].append(request)
         found = [
             Confusion(expected=expected, first=first, count=len(requests), requests=tuple(requests[:_SHOWN]))
@@ -264,7 +264,7 @@ class Evaluation(Framed):
         return tuple(sorted(found, key=lambda each: (-each.count, each.expected, each.first)))
 
     @cached_property
-    def _mistaken(self) -> tuple[tuple[str, str, str], ...]:
+    def _mistakes(self) -> tuple[tuple[str, str, str], ...]:
         found: list[tuple[str, str, str]] = []
         for each in self.judged:
             places = _places(each)
@@ -296,7 +296,11 @@ class Evaluation(Framed):
     @cached_property
     def choices(self) -> Choices | None:
         """The model's choices; None if none was asked."""
-        return Choices.of(self.model, self.judged) if any(each.chosen is not None for each in self.judged) else None
+        return (
+            Choices.from_judged(self.model, self.judged)
+            if any(each.chosen is not None for each in self.judged)
+            else None
+        )
 
     @cached_property
     def sweep(self) -> Sweep:
@@ -312,7 +316,7 @@ class Evaluation(Framed):
     def stages(self) -> list[StageMeasures]:
         """The stages, in the order in which they are asked; empty if none was run."""
         cases = [each for each in self.judged if each.chosen is not None and each.chosen.decision.stages]
-        return [found for name in _ORDER if (found := StageMeasures.of(name, cases)).asked]
+        return [found for name in _ORDER if (found := StageMeasures.from_cases(name, cases)).asked]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: times in seconds, None for unknown values."""
@@ -340,7 +344,7 @@ class Evaluation(Framed):
             "misses": plain(self.misses),
             "choices": None if self.choices is None else asdict(self.choices),
             "sweep": self.sweep.to_dict(),
-            "forecast": None if self.forecast is None else self.forecast.told(),
+            "forecast": None if self.forecast is None else self.forecast.as_data(),
             "stages": [each.to_dict() for each in self.stages],
             "problems": [each.to_dict() for each in self.problems],
         }

@@ -92,7 +92,7 @@ class Sweep:
                 "the confidence of recall is not known (the catalogue has too few examples), so no budget saves calls"
             )
         if self.best is None:
-            return self._unmet()
+            return self._explain_unmet()
         best, (low, high) = self.best, self.best.between
         already = f" ({_percent(self.without.saved, 1)} without a budget)" if self.without.unasked else ""
         text = (
@@ -104,10 +104,10 @@ class Sweep:
             kept = self.held_out
             text += f"; {_percent(kept.right / kept.unasked, 1)} of {kept.unasked:,} on cases it was not chosen by"
         if low < self.at:
-            text += f" (to be sure of {_percent(self.at, 1)} takes at least {_needed(self.at):,} such requests)"
+            text += f" (to be sure of {_percent(self.at, 1)} takes at least {_cases_needed(self.at):,} such requests)"
         return text
 
-    def _unmet(self) -> str:
+    def _explain_unmet(self) -> str:
         cases, near = self.without.cases, self.nearest
         wanted = _percent(self.at, 1)
         if self.without.accuracy is not None and self.without.accuracy >= self.at:
@@ -199,6 +199,6 @@ def _percent(share: float, digits: int) -> str:
     return f"{int(share * scale + 1e-9) / 10**digits:g}%"
 
 
-def _needed(at: float) -> int:
+def _cases_needed(at: float) -> int:
     """Return the number of right cases without a wrong one that puts the interval's lower end at a share."""
     return -int(-(Z95**2) * at // (1 - at)) if at < 1 else 10**6

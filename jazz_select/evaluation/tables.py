@@ -43,7 +43,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 def markdown(text: str) -> str:
     """Return a text as Markdown that renders literally, on one line and cut."""
-    escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escaped(found[0]), one_cell(text))
+    escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escape(found[0]), one_cell(text))
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
@@ -52,7 +52,7 @@ def details_block(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
-def _escaped(mark: str) -> str:
+def _escape(mark: str) -> str:
     """Add a backslash before a mark; after the digits of a list number."""
     return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
 

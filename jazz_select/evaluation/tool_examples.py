@@ -197,7 +197,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
 
     async def write(flow: BaseFlow) -> bool:
         async with places:
-            texts = await drafts.asked(flow, writer)
+            texts = await drafts.ask_examples(flow, writer)
         if texts is None:
             return False
         spelled = [yaml_text(text) for text in texts]  # which may be longer than what was written

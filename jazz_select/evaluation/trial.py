@@ -99,8 +99,8 @@ class Scales:
     ) -> None:
         """Take the flows as their authors wrote them, labelled requests, and how the deployment selects."""
         self._authored = authored
-        self._spared, self._own = _spared(authored)
-        self._labelled = [Known(asked=Query.of(case), right=frozenset(case.expect)) for case in cases]
+        self._hold_out_examples, self._own = _hold_out_examples(authored)
+        self._labelled = [Known(asked=Query.from_case(case), right=frozenset(case.expect)) for case in cases]
         self._routing = routing
         self._index = {"embedder": embedder, "language": language}
         self._judged = [*self._labelled, *self._own]
@@ -112,7 +112,7 @@ class Scales:
 
     async def routes(self, version: Version | None) -> list[Routed]:
         """Return where the known requests lead with a version."""
-        sides = ((self._authored, self._labelled), (self._spared, self._own))
+        sides = ((self._authored, self._labelled), (self._hold_out_examples, self._own))
         found: list[Routed] = []
         for flows, judged in sides:
             if judged:
@@ -152,7 +152,7 @@ class Scales:
         return Cost(gain=_gain(len(fits), *counts), lost=changes(lost), won=changes(won), moved=changes(differs))
 
 
-def _spared(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Known]]:
+def _hold_out_examples(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Known]]:
     """Return the catalogue with one example taken out of each flow, chosen by a hash, and these as known requests."""
     own: dict[str, str] = {}
     for flow in authored.values():

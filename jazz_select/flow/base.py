@@ -462,7 +462,7 @@ class BaseFlow:
             given: object = getattr_static(self, name, None)
             if hasattr(given, "__get__"):
                 continue  # it is computed, perhaps from parts that are not there yet
-            made = _normalized(given)
+            made = _normalize(given)
             if made != given:
                 setattr(self, name, made)
 
@@ -477,7 +477,7 @@ class BaseFlow:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         for name, value in vars(self).items():
-            vars(made)[name] = value if name in _OF_REGISTRIES else _copied(value, memo)
+            vars(made)[name] = value if name in _OF_REGISTRIES else _copy_value(value, memo)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -686,14 +686,14 @@ class BaseFlow:
         return f"<{type(self).__name__} {self.label!r}>"
 
 
-def _copied(value: object, memo: dict[int, Any]) -> object:
+def _copy_value(value: object, memo: dict[int, Any]) -> object:
     try:
         return deepcopy(value, memo)
     except Exception:  # noqa: BLE001 - a lock, a client, whatever an author keeps: it is shared
         return value
 
 
-def _normalized(given: object) -> object:
+def _normalize(given: object) -> object:
     """Return a name, or a list of names, in NFC form; anything else as it is."""
     if isinstance(given, str):
         return nfc(given)

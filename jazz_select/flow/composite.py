@@ -27,17 +27,17 @@ class _ToolsOfAll:
     def __get__(self, flow: "CompositeFlow | None", kind: "type[CompositeFlow]") -> Sequence[str]:
         if flow is None:
             return cast("Sequence[str]", getattr(kind, _OWN))
-        return tuple(dict.fromkeys(_named(flow.definition())))
+        return tuple(dict.fromkeys(_names_in(flow.definition())))
 
     def __set__(self, flow: "CompositeFlow", value: Sequence[str]) -> None:
         setattr(flow, _OWN, value)
 
 
-def _named(definition: Definition) -> Iterator[str]:
+def _names_in(definition: Definition) -> Iterator[str]:
     yield from definition.tools
     for part in definition.parts:
         if part.flow is not None:
-            yield from _named(part.flow)
+            yield from _names_in(part.flow)
 
 
 class CompositeFields(FlowFields, total=False):
@@ -239,7 +239,7 @@ def flow_of(data: object) -> BaseFlow:
     own, extra = value_of(Definition, known), value_of(_ExtraFields, known)
     try:
         with received():
-            flow = _made(own, FlowRegistry(min_examples=0), count(1), extra)
+            flow = _make_flow(own, FlowRegistry(min_examples=0), count(1), extra)
             if own.parts:
                 flow.outline()  # raises if nested too deep
     except (FlowError, RecursionError) as error:
@@ -268,7 +268,7 @@ def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseF
     return found
 
 
-def _made(
+def _make_flow(
     own: Definition, registry: FlowRegistry, counted: Iterator[int], extra: _ExtraFields = _ExtraFields()
 ) -> BaseFlow:
     if next(counted) > MOST_PARTS:
@@ -281,7 +281,7 @@ def _made(
         "replace": True,
     }
     parts: list[tuple[str, FlowPart]] = [
-        (part.when, part.name if part.flow is None else _made(part.flow, registry, counted)) for part in own.parts
+        (part.when, part.name if part.flow is None else _make_flow(part.flow, registry, counted)) for part in own.parts
     ]
     if not parts:
         flow = Flow(**known)

@@ -120,7 +120,7 @@ def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
         raise FlowLoadError(short_path(str(file)), "it holds no flows; write at least one, or delete the file")
     for number, entry in enumerate(entries, start=1):
         try:
-            yield _read(file, number, entry)
+            yield _read_entry(file, number, entry)
         except FlowError as error:
             yield _with_lines(error)
 
@@ -181,8 +181,8 @@ def _is_of_input(error: BaseException) -> bool:
     return isinstance(error, FlowValidationError) and error.field.startswith("inputs[")
 
 
-def _read(file: Path, number: int, entry: object) -> BaseFlow:
-    data, faults, misspelt = _validated(file, number, entry)
+def _read_entry(file: Path, number: int, entry: object) -> BaseFlow:
+    data, faults, misspelt = _validate_entry(file, number, entry)
     if data is None:
         raise_all(faults)
         raise AssertionError  # pragma: no cover - without data there is a fault
@@ -293,7 +293,9 @@ def _entries(file: Path) -> Iterator[object]:
         yield from cast("list[object]", content)
 
 
-def _validated(file: Path, number: int, entry: object) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
+def _validate_entry(
+    file: Path, number: int, entry: object
+) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
     """Return the fields of an entry, without those that are wrong, and an error for each of these.
 
     The third value are the fields of which an unknown one is a misspelling: nothing more is said of them.
@@ -311,7 +313,7 @@ def _validated(file: Path, number: int, entry: object) -> tuple[FlowData | None,
         return FlowData.model_validate(fields), [], []
     except ValidationError as error:
         every = error.errors(include_url=False)
-        misspelt = [name for each in every if each["type"] == "extra_forbidden" for name in _meant(each["loc"])]
+        misspelt = [name for each in every if each["type"] == "extra_forbidden" for name in _near_fields(each["loc"])]
         errors = [each for each in every if each["type"] != "missing" or each["loc"][0] not in misspelt]
         first = _first(errors)
         faults = [
@@ -330,7 +332,7 @@ def _validated(file: Path, number: int, entry: object) -> tuple[FlowData | None,
         return None, faults, misspelt
 
 
-def _meant(loc: tuple[int | str, ...]) -> list[str]:
+def _near_fields(loc: tuple[int | str, ...]) -> list[str]:
     """Return the field of a flow that an unknown one may be a misspelling of."""
     return near(str(loc[0]), FlowData.model_fields) if len(loc) == 1 else []
 

@@ -143,7 +143,7 @@ def _add_skill(definition: Definition, add: Callable[[str, str], ET.Element]) ->
     """Add what only a skill has."""
     if not isinstance(definition, SkillDefinition):
         return
-    add("instructions", "What to do, in the author's words.").text = f"\n{_indented(definition.instructions)}\n "
+    add("instructions", "What to do, in the author's words.").text = f"\n{_indent(definition.instructions)}\n "
     if definition.files:
         section = add("files", f"The files of the skill; {definition.reading}.")
         for path in definition.files:
@@ -152,10 +152,10 @@ def _add_skill(definition: Definition, add: Callable[[str, str], ET.Element]) ->
 
 def render_followed(definition: Definition) -> str:
     """Return the flow for a model that follows it and has its tools: one line per statement, parts as XML."""
-    return ET.tostring(_followed(replace(definition, condition="")), encoding="unicode")
+    return ET.tostring(_flow_element(replace(definition, condition="")), encoding="unicode")
 
 
-def _followed(definition: Definition) -> ET.Element:
+def _flow_element(definition: Definition) -> ET.Element:
     node = ET.Element("flow", name=clean(definition.name))
     lines = (
         definition.description,
@@ -165,19 +165,19 @@ def _followed(definition: Definition) -> ET.Element:
     )
     node.text = "\n".join(("", *(in_one_line(clean(line)) for line in lines if line), ""))
     if isinstance(definition, SkillDefinition):
-        node.text += f"instructions:\n{_indented(definition.instructions)}\n"
+        node.text += f"instructions:\n{_indent(definition.instructions)}\n"
         if definition.files:
             node.text += in_one_line(clean(f"files ({definition.reading}): {', '.join(definition.files)}")) + "\n"
     if definition.parts:
         node.set("type", clean(definition.type))
         is_choice = definition.type == "conditional"
-        node.extend(_part(part, _followed, conditional=is_choice) for part in definition.parts)
+        node.extend(_part(part, _flow_element, conditional=is_choice) for part in definition.parts)
         for part in node:
             part.tail = "\n"
     return node
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     """Return Markdown line by line, each indented, so that none can pass for a heading of the prompt around it."""
     lines = (in_one_line(line) for line in clean(text).split("\n"))
     return "\n".join(f"  {line}" if line.strip() else "" for line in lines)

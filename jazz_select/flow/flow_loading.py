@@ -54,7 +54,7 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     left_out: list[SkillError] = []
     try:
         with staging.scope():
-            for each in _found(source):
+            for each in _find_flows(source):
                 if isinstance(each, SkillError):
                     left_out.append(each)
                     _log.warning("%s | it is left out", each)
@@ -72,9 +72,9 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     return _settle(found, registry)
 
 
-def _found(source: str | Path) -> Iterator[BaseFlow | FlowError]:
+def _find_flows(source: str | Path) -> Iterator[BaseFlow | FlowError]:
     place = _place(source)
-    yield from _in_package(place) if isinstance(place, str) else _each(_files(place))
+    yield from _in_package(place) if isinstance(place, str) else _flows_of_files(_files(place))
 
 
 def _place(source: str | Path) -> Path | str:
@@ -200,7 +200,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     registry = _Lenient(min_examples)
     found: list[BaseFlow] = []
     with registry.scope():
-        for each in _found(source):
+        for each in _find_flows(source):
             if isinstance(each, FlowError):
                 registry.refuse(each)
             else:
@@ -260,15 +260,15 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
     places = spec.submodule_search_locations if spec is not None else None
     folders = [Path(each).resolve() for each in places or ()]
     if len(folders) == 1 and is_package(folders[0]):
-        yield from _each(_files(folders[0]))
+        yield from _flows_of_files(_files(folders[0]))
         return
     for module in import_name(name):
         yield from defined_in(sys.modules[module])
     files = (file for folder in folders for file in _files(folder))
-    yield from _each(file for file in files if isinstance(file, FlowLoadError) or _is_data(file))
+    yield from _flows_of_files(file for file in files if isinstance(file, FlowLoadError) or _is_data(file))
 
 
-def _each(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
+def _flows_of_files(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
     for file in files:
         try:
             yield from [file] if isinstance(file, FlowLoadError) else list(_in_file(file))

@@ -50,9 +50,9 @@ def import_name(name: str) -> list[str]:
     invalidate_caches()
     before = set(sys.modules)
     try:
-        with _translated(name, wanted=name):
+        with _translate_errors(name, wanted=name):
             import_module(name)
-        return [name, *_below(name)]
+        return [name, *_modules_below(name)]
     except BaseException:
         for module in set(sys.modules) - before:
             if module == name or module.startswith(f"{name}."):
@@ -72,7 +72,7 @@ def import_file(file: Path) -> str:
     Within `run_once` it runs once.
     """
     if is_package(file.parent):
-        with _importable(file) as name, _translated(short_path(str(file))):
+        with _importable(file) as name, _translate_errors(short_path(str(file))):
             invalidate_caches()
             import_module(name)
         return name
@@ -86,7 +86,7 @@ def import_file(file: Path) -> str:
     earlier = sys.modules.pop(name, None)
     sys.modules[name] = module = module_from_spec(spec)
     try:
-        with _translated(short_path(str(file))):
+        with _translate_errors(short_path(str(file))):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -98,17 +98,17 @@ def import_file(file: Path) -> str:
     return name
 
 
-def _below(package: str) -> Generator[str, None, None]:
+def _modules_below(package: str) -> Generator[str, None, None]:
     for found in iter_modules(getattr(sys.modules[package], "__path__", ())):
         # `__main__` is a program and defines no flows.
         if found.name == "__main__":
             continue
         name = f"{package}.{found.name}"
-        with _translated(name):
+        with _translate_errors(name):
             import_module(name)
         yield name
         if found.ispkg:
-            yield from _below(name)
+            yield from _modules_below(name)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _check_homes(homes: dict[str, Path]) -> None:
 
 
 @contextmanager
-def _translated(subject: str, *, wanted: str = "") -> Generator[None, None, None]:
+def _translate_errors(subject: str, *, wanted: str = "") -> Generator[None, None, None]:
     try:
         yield
     except FlowError:
@@ -155,15 +155,17 @@ def _translated(subject: str, *, wanted: str = "") -> Generator[None, None, None
             raise FlowLoadError(subject, NOT_THERE) from error
         hint = "install it; a neighbouring file can only be imported if the folder has an __init__.py"
         raise FlowLoadError(
-            subject, f"it needs the module {error.name!r}, which is not there{_at(error)}; {hint}"
+            subject, f"it needs the module {error.name!r}, which is not there{_source_line(error)}; {hint}"
         ) from error
     except (Exception, SystemExit) as error:
         is_program = isinstance(error, SystemExit) or "asyncio.run()" in str(error)
         hint = '; put what it does as a program under `if __name__ == "__main__":`' if is_program else ""
-        raise FlowLoadError(subject, f"running it raised {type(error).__name__}: {error}{_at(error)}{hint}") from error
+        raise FlowLoadError(
+            subject, f"running it raised {type(error).__name__}: {error}{_source_line(error)}{hint}"
+        ) from error
 
 
-def _at(error: BaseException) -> str:
+def _source_line(error: BaseException) -> str:
     frames = [
         frame
         for frame in extract_tb(error.__traceback__)

@@ -298,7 +298,7 @@ class InputState:
 
     def is_wanted(self, declared: Input) -> bool | None:
         """Whether an input is asked for; None if that is not known before something else is."""
-        return self._wanted(declared, frozenset((declared.name,)))
+        return self._is_wanted(declared, frozenset((declared.name,)))
 
     def is_ready(self, declared: Input) -> bool:
         """Whether all is known, or will never be, that the question for an input needs."""
@@ -323,13 +323,13 @@ class InputState:
             found |= {result.tool for result in results if result is not None and result.tool in self.to_come}
         return found
 
-    def _wanted(self, declared: Input, path: frozenset[str]) -> bool | None:
+    def _is_wanted(self, declared: Input, path: frozenset[str]) -> bool | None:
         is_open = False
         for name, wanted in declared.when.items():
             value = self._value(name, path)
             if value is None:
                 is_open = True
-            elif not _holds(value, wanted):
+            elif not _meets(value, wanted):
                 return False
         return None if is_open else True
 
@@ -339,7 +339,7 @@ class InputState:
         if declared is None:
             result = result_named(name, self.tools)
             return self._fact(name) if result is None else self._result(result)
-        if declared.when and name not in path and self._wanted(declared, path | {name}) is False:
+        if declared.when and name not in path and self._is_wanted(declared, path | {name}) is False:
             return _NOTHING
         found = self._fact(name)
         if found is not _NOTHING or not declared.required:
@@ -362,7 +362,7 @@ class InputState:
         return _NOTHING if found is None else found
 
 
-def _holds(value: object, wanted: object) -> bool:
+def _meets(value: object, wanted: object) -> bool:
     """Whether a value, or that there is none, is what a condition wants."""
     return any(_is_meant(value, each) for each in allowed_values(wanted))
 

@@ -69,7 +69,7 @@ def _attribute(owner: object, name: str, *, of: str) -> object:
 
 
 def _module(name: str, file: Path, allow_modules: Collection[str]) -> ModuleType:
-    beside = _beside(name, file)
+    beside = _file_beside(name, file)
     spec = _spec(name.partition(".")[0])
     if beside is not None and not _is_same(name, beside):
         return sys.modules[import_file(beside)]
@@ -77,7 +77,7 @@ def _module(name: str, file: Path, allow_modules: Collection[str]) -> ModuleType
     return import_module(name)
 
 
-def _beside(name: str, file: Path) -> Path | None:
+def _file_beside(name: str, file: Path) -> Path | None:
     place = file.resolve().parent.joinpath(*name.split("."))
     each = (place.with_suffix(".py"), place / "__init__.py")
     return next((found for found in each if found.is_file()), None)
@@ -119,10 +119,10 @@ def _check(name: str, spec: ModuleSpec | None, file: Path, allow_modules: Collec
     origins = _origins(spec)
     if origins and all(_is_the_projects(each, file) for each in origins) and name.partition(".")[0] != _OURS:
         return
-    raise _refused(name)
+    raise _refusal(name)
 
 
-def _refused(name: str) -> ConfigError:
+def _refusal(name: str) -> ConfigError:
     return ConfigError(
         f"the module {name!r:.80} is not the project's own, and a data file may name no other: write the function in "
         f"a module beside the file, or allow this one (load_tools(…, allow_modules=[{name!r:.80}]), JAZZ_ALLOW_MODULES)"
@@ -163,11 +163,11 @@ def _check_home(found: object, name: str, file: Path, allow_modules: Collection[
         return  # an object that the module made, such as a Tool
     home: object = getattr(found, "__module__", None)
     if not isinstance(home, str):
-        raise _refused(name)
+        raise _refusal(name)
     module = sys.modules.get(home)
     origin = getattr(module, "__file__", None)
     if _is_listed(home, allow_modules):
         return
     is_ours = home.partition(".")[0] == _OURS
     if origin is None or is_ours or not _is_the_projects(Path(origin).resolve(), file):
-        raise _refused(home)
+        raise _refusal(home)

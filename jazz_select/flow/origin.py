@@ -66,7 +66,7 @@ def locate() -> Origin:
         frame = frame.f_back
     if frame is None:  # pragma: no cover - called by an embedding program, without a Python frame around
         return Origin()
-    module = _executing(frame)
+    module = _executing_module(frame)
     # Skip an author's own `__init__`, which calls ours: the flow is made where that one is called.
     while frame.f_code.co_name == "__init__" and frame.f_back is not None:
         frame = frame.f_back
@@ -89,7 +89,7 @@ def _is_ours(frame: FrameType) -> bool:
     return name.startswith(_PART) or name == "contextlib"
 
 
-def _executing(frame: FrameType | None) -> str:
+def _executing_module(frame: FrameType | None) -> str:
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     name: str = frame.f_globals.get("__name__", "") if frame is not None else ""

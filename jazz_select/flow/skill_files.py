@@ -301,7 +301,7 @@ class _Checker:
         return SkillError(self.skill, field, problem, place=self.place)
 
     def name(self, fields: Mapping[str, Any]) -> str:
-        name = self._required(fields, "name", _LONGEST_NAME)
+        name = self._required_text(fields, "name", _LONGEST_NAME)
         if not _NAME.fullmatch(name):
             shown = json_line(name)
             problem = f"must be lower-case letters and digits with single hyphens between them, got {shown}"
@@ -311,9 +311,9 @@ class _Checker:
         return name
 
     def description(self, fields: Mapping[str, Any]) -> str:
-        return " ".join(self._required(fields, "description", _LONGEST_DESCRIPTION).split())
+        return " ".join(self._required_text(fields, "description", _LONGEST_DESCRIPTION).split())
 
-    def _required(self, fields: Mapping[str, Any], field: str, most: int) -> str:
+    def _required_text(self, fields: Mapping[str, Any], field: str, most: int) -> str:
         text = self.text(fields, field)
         if not text:
             raise self.error(field, "is missing or empty; every skill has one")

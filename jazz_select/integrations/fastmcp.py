@@ -52,11 +52,11 @@ class JazzSearchTransform(BaseSearchTransform):
 
     async def _search(self, tools: Sequence[ServerTool], query: str) -> Sequence[ServerTool]:
         by_name = {tool.name: tool for tool in tools}
-        found = await self._searcher.search(query, [_described(tool) for tool in by_name.values()])
+        found = await self._searcher.search(query, [_tool_of(tool) for tool in by_name.values()])
         return [by_name[name] for name in found.names]
 
 
-def _described(tool: ServerTool) -> Tool:
+def _tool_of(tool: ServerTool) -> Tool:
     return Tool(
         name=tool.name,
         title=tool.title or "",

@@ -53,7 +53,7 @@ class JazzToolSelector(AgentMiddleware[Any, Any, Any]):
         searched = [each for each in request.tools if isinstance(each, BaseTool) and each.name not in kept]
         users = [str(each.text) for each in request.messages if isinstance(each, HumanMessage)]
         asked = "\n".join(users[-_MOST_MESSAGES:])
-        picked = await self._searcher.narrow(asked, [_described(each) for each in searched], self._max_tools)
+        picked = await self._searcher.narrow(asked, [_tool_of(each) for each in searched], self._max_tools)
         hidden = {each.name for each in searched} - {*picked}
         shown = [each for each in request.tools if isinstance(each, dict) or each.name not in hidden]
         return await handler(request.override(tools=shown))
@@ -64,6 +64,6 @@ def _called_in(messages: Sequence[AnyMessage]) -> frozenset[str]:
     return frozenset(call["name"] for call in calls)
 
 
-def _described(tool: BaseTool) -> Tool:
+def _tool_of(tool: BaseTool) -> Tool:
     function: dict[str, Any] = convert_to_openai_tool(tool)["function"]
     return Tool(name=tool.name, description=tool.description, input_schema=function.get("parameters", {}))

@@ -77,7 +77,7 @@ class FlowNodes:
 
     def schemas(self, state: FlowState) -> list[dict[str, Any]]:
         """Return the tools of a state, as `bind_tools` takes them for any provider. Call it in a node of the graph."""
-        return tool_schemas(self._shown(state))
+        return tool_schemas(self._tools_shown(state))
 
     async def call(self, state: FlowState, config: RunnableConfig) -> dict[str, Any]:  # noqa: PLR0914 - one turn of a graph
         """Make the calls of the last reply in order (a node).
@@ -88,7 +88,7 @@ class FlowNodes:
         since, by the state or `approve`, is not made. Calls in `invalid_tool_calls`, which LangChain could not read,
         get an error.
         """
-        shown, last = self._shown(state), state["messages"][-1]
+        shown, last = self._tools_shown(state), state["messages"][-1]
         place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
         calls, unread = (last.tool_calls, last.invalid_tool_calls) if isinstance(last, AIMessage) else ([], [])
         ids = [call["id"] for call in (*calls, *unread)]
@@ -97,7 +97,7 @@ class FlowNodes:
         # Even if nothing needs approval any more: an earlier answer has to be consumed.
         if any(shown[call["name"]].destructive or self._toolkit.may_ask(shown[call["name"]]) for call in sound):
             asks = await pending_approvals(asks)
-        yes = _agreed(asks) if asks else dict[str, bool]()
+        yes = _ask_approvals(asks) if asks else dict[str, bool]()
         keeps = {ASKED: {f"{place}:{each['id']}": each["identity"] for each in asks}}
         made: list[ToolMessage] = []
         for call in calls:
@@ -109,7 +109,7 @@ class FlowNodes:
             elif own in yes:
                 said = _REFUSED
             made.append(ToolMessage(said, tool_call_id=own, name=call["name"], status=status))
-        return {"messages": [*made, *map(_unread, unread)]}
+        return {"messages": [*made, *map(_unreadable_call, unread)]}
 
     def _context_of(self, state: FlowState) -> dict[str, Any]:
         try:
@@ -119,20 +119,20 @@ class FlowNodes:
         known = context_in(given, self._toolkit.tools.values())
         return {**known, **(self._context(state) if self._context else {})}
 
-    def _shown(self, state: FlowState) -> dict[str, Tool]:
+    def _tools_shown(self, state: FlowState) -> dict[str, Tool]:
         context = self._context_of(state)
         return {
             name: self._toolkit.bound(name, context) for name in state.get("tools", ()) if name in self._toolkit.tools
         }
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
-        asked = await self._toolkit.asked(tool, call["args"], f"{place}:{call['id']}")
+        asked = await self._toolkit.ask(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
         return {"id": call["id"], "tool": call["name"], "arguments": call["args"], **asked.about}
 
 
-def _unread(call: InvalidToolCall) -> ToolMessage:
+def _unreadable_call(call: InvalidToolCall) -> ToolMessage:
     return ToolMessage(_UNREAD, tool_call_id=call["id"] or "", name=call["name"], status="error")
 
 
@@ -142,7 +142,7 @@ async def pending_approvals(calls: list[dict[str, Any]]) -> list[dict[str, Any]]
     return calls
 
 
-def _agreed(calls: list[dict[str, Any]]) -> dict[str, bool]:
+def _ask_approvals(calls: list[dict[str, Any]]) -> dict[str, bool]:
     """Return whether each call was approved: by its id in a list, or by True for the only one, and nothing else."""
     answer: object = interrupt({"calls": calls})
     while answer is True and len(calls) > 1:

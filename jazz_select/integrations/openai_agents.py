@@ -62,13 +62,13 @@ class FlowAgentParts:
     def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
         """Return the agent's own instructions followed by the selected flows."""
 
-        async def both(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
-            shown = await self._shown(ctx)
+        async def instructions_with_prompt(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
+            shown = await self._select_once(ctx)
             return "\n\n".join(text for text in (base, shown.prompt if shown else "") if text)
 
-        return both
+        return instructions_with_prompt
 
-    async def _shown(self, ctx: RunContextWrapper[Any]) -> Shown | None:
+    async def _select_once(self, ctx: RunContextWrapper[Any]) -> Shown | None:
         """Return what a run shows, selected once; None if a resumed run's message is not known yet.
 
         The selection runs as long as anybody waits: cancelling one waiter does not end it. A failed one is forgotten.
@@ -92,7 +92,7 @@ class FlowAgentParts:
                 del self._runs[ctx]
 
     async def _select(self, ctx: RunContextWrapper[Any]) -> Shown:
-        shown = await self._toolkit.select(_said(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
+        shown = await self._toolkit.select(_user_messages(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
         keep_in(ctx.context, shown.kept)
         return shown
 
@@ -106,17 +106,17 @@ class FlowAgentParts:
 
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
             function.params_json_schema = input_schema(bound(ctx))
-            shown = await self._shown(ctx)
+            shown = await self._select_once(ctx)
             # A run resumed elsewhere begins with the pending approvals, which must be stored by then.
             waits = ctx in self._taken_up and self._toolkit.may_ask(tool)
             return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
             run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before the state can be stored
-            if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
+            if ctx in self._taken_up and not ((shown := await self._select_once(ctx)) and name in shown.tools):
                 return True  # shown only for a pending approval, not by this run's flows
             place = _place(ctx, call_id)
-            return isinstance((await self._toolkit.asked(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
+            return isinstance((await self._toolkit.ask(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
@@ -137,8 +137,8 @@ class FlowAgentParts:
 
 def _place(ctx: RunContextWrapper[Any], call_id: str) -> str:
     """Return an id of a call by run, since models may repeat ids."""
-    return f"{mark_of(run_in(ctx.context), *_said(ctx))}:{call_id}"
+    return f"{mark_of(run_in(ctx.context), *_user_messages(ctx))}:{call_id}"
 
 
-def _said(ctx: RunContextWrapper[Any]) -> list[str]:
+def _user_messages(ctx: RunContextWrapper[Any]) -> list[str]:
     return [text_in(each.get("content")) for each in ctx.turn_input if each.get("role") == "user"]

@@ -48,7 +48,7 @@ def context_of(
 async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Mapping[str, Any]) -> Shown:
     """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
     before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
-    said = _said(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
+    said = _user_messages(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
     last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
     calls = last.tool_calls if isinstance(last, ModelResponse) else []
     waiting = await toolkit.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
@@ -80,11 +80,11 @@ def returned(made: CallOutcome) -> Any:
 def call_id(ctx: RunContext[Any]) -> str:
     """Return an id of a call that survives resuming; it includes the place, as providers may repeat ids."""
     replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
-    before = mark_of(str(len(replies)), *_said(ctx.messages))
+    before = mark_of(str(len(replies)), *_user_messages(ctx.messages))
     return f"{ctx.conversation_id}:{before}:{ctx.tool_call_id}"
 
 
-def _said(messages: Iterable[ModelMessage]) -> list[str]:
+def _user_messages(messages: Iterable[ModelMessage]) -> list[str]:
     parts = (part for each in messages for part in each.parts if isinstance(part, UserPromptPart))
     return [text_in(part.content) for part in parts]
 

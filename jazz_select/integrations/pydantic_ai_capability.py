@@ -88,14 +88,14 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
     def _without_context_inputs(
         self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]
     ) -> ToolsetTool[AgentDepsT]:
-        own = self._described(name, tool, ctx)
+        own = self._bind_described(name, tool, ctx)
         if own.context_inputs is None or not own.context_inputs.keys:
             return tool
         self.whole[name] = tool
         described = replace(tool.tool_def, parameters_json_schema=input_schema(own))
         return replace(tool, tool_def=described, args_validator=ARGUMENTS)  # validated when all of them are there
 
-    def _described(self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]) -> Tool:
+    def _bind_described(self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]) -> Tool:
         """Return the toolkit's tool with the inputs of the agent's, bound to the run's context."""
         known, schema = self.toolkit.tools[name], tool.tool_def.parameters_json_schema
         declared = context_keys(known.name, known.from_context)
@@ -116,11 +116,11 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         call = super().call_tool
         if name not in self.toolkit.tools:
             return await call(name, tool_args, ctx, tool)
-        own = self._described(name, tool, ctx)
+        own = self._bind_described(name, tool, ctx)
         if name in self.whole:
             tool_args = _with_context(own, tool, tool_args)
         make = partial(call, name, tool_args, ctx, tool)
-        asked = await self.toolkit.asked(own, tool_args)
+        asked = await self.toolkit.ask(own, tool_args)
         if isinstance(asked.verdict, Deny):
             raise ToolFailed(f"not run: {asked.verdict.reason}")
         if isinstance(asked.verdict, Ask) and not self.toolkit.is_agreed(

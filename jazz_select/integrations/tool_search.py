@@ -126,14 +126,14 @@ class ToolSearcher:
         limit = top_k or self._top_k
         found: list[RecalledTools] = []
         ranked: list[list[str]] = []
-        toolbox = self._described(tools)
+        toolbox = self._tools_by_name(tools)
         try:
-            recall = await self._following(toolbox)
+            recall = await self._index_tools(toolbox)
             for query in _texts(queries):
                 each = await recall.search(query, toolbox, limit)
                 named = [tool.name for tool in named_tools(query, toolbox)]
                 found.append(each)
-                ranked.append(_ranked(each, named))
+                ranked.append(_rank_names(each, named))
         except ConfigError:
             raise
         except JazzSelectError as error:
@@ -159,9 +159,9 @@ class ToolSearcher:
             ConfigError: There is no such embedder, or an argument cannot work.
             DuplicateToolError: Two tools have one name.
         """
-        toolbox = self._described(tools)
+        toolbox = self._tools_by_name(tools)
         try:
-            recall = await self._following(toolbox)
+            recall = await self._index_tools(toolbox)
             found = await recall.recall(beginning(request, _LONGEST_QUERY), toolbox, top_k or self._top_k)
         except ConfigError:
             raise
@@ -175,13 +175,13 @@ class ToolSearcher:
         unknown = [name for name in self._examples or () if name not in toolbox and name not in self._indexed]
         return [f"there are examples for a tool that is not here: {misspelt(name, toolbox)}" for name in unknown[:3]]
 
-    def _described(self, tools: ToolsLike | None) -> Mapping[str, Tool]:
+    def _tools_by_name(self, tools: ToolsLike | None) -> Mapping[str, Tool]:
         """Return tools by name, as the searcher's own describe them."""
         if tools is None:
             return self.tools
         return {name: self.tools.get(name, tool) for name, tool in toolbox_of(tools).items()}
 
-    async def _following(self, toolbox: Mapping[str, Tool]) -> ToolRecall:
+    async def _index_tools(self, toolbox: Mapping[str, Tool]) -> ToolRecall:
         """Return the recall, once all of these tools are indexed as they are now."""
         async with self._indexing:
             if self._memory is None or self._recall is None:
@@ -284,7 +284,7 @@ def _is_same(tool: Tool, indexed: Tool | None) -> bool:
     )
 
 
-def _ranked(found: RecalledTools, named: Sequence[str]) -> list[str]:
+def _rank_names(found: RecalledTools, named: Sequence[str]) -> list[str]:
     """Return the names of what was found: those that the query names first, then by confidence."""
     by_confidence = sorted((tool.name for tool in found), key=lambda name: -found.confidences.get(name, 0.0))
     first = [name for name in named if name in by_confidence]

@@ -191,8 +191,8 @@ class FlowToolkit:
             raise ConfigError(msg)
         *before, request = [as_text(each) for each in every] or [""]
         kept: Mapping[str, Any] = asked if isinstance(asked, Mapping) else {}
-        question = _answered(kept, request) if isinstance(asked, Mapping) else asked
-        known = _picked(kept, self._selector.flow_registry) if question is None else None
+        question = _answered_question(kept, request) if isinstance(asked, Mapping) else asked
+        known = _picked_flow(kept, self._selector.flow_registry) if question is None else None
         recent = [*([known[0].display_name] if known else []), *before[-_MOST_SUMMARIES:]]
         result = await self._selector.select(request, episode_summaries=recent, context=context, asked=question)
         if known is not None and adds_nothing(request) and result.decision.reason not in _SURE:
@@ -215,14 +215,14 @@ class FlowToolkit:
         Other calls that a history claims are ignored.
         """
         known = [(name, self.bound(name, context), arguments) for name, arguments in calls if name in self.tools]
-        return {name: tool for name, tool, given in known if isinstance((await self.asked(tool, given)).verdict, Ask)}
+        return {name: tool for name, tool, given in known if isinstance((await self.ask(tool, given)).verdict, Ask)}
 
     def may_ask(self, tool: Tool) -> bool:
         """Whether a call of this tool may need approval."""
         return self._approve is not None or needs_yes(self._policy, destructive=tool.destructive)
 
     @checked
-    async def asked(
+    async def ask(
         self, tool: _Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
     ) -> AskedCall:
         """Return a call with its verdict and the identity that an approval is for.
@@ -331,7 +331,7 @@ def approval_request(call: ToolCall, reason: str) -> dict[str, str]:
     return {"title": call.title, "question": asked, "reason": reason, "identity": call.identity}
 
 
-def _answered(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
+def _answered_question(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
     """Return the question that a request answers, or None.
 
     A resumed run selects again for the request that was asked about: that is no answer. One answer counts once.
@@ -342,7 +342,7 @@ def _answered(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
     return _question_in(kept)
 
 
-def _picked(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[BaseFlow, str, UserQuestion] | None:
+def _picked_flow(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[BaseFlow, str, UserQuestion] | None:
     """Return the flow picked by an earlier answer, its number, and the question; or None."""
     named, question = kept.get(_PICKED), _question_in(kept) if kept.get(_PICKED) else None
     if question is None:

@@ -194,14 +194,14 @@ class PackedArray:
     def __get_pydantic_core_schema__(self, *_: object) -> Any:
         from pydantic_core import core_schema
 
-        def read(text: str) -> npt.NDArray[Any]:
+        def decode(text: str) -> npt.NDArray[Any]:
             return np.frombuffer(b64decode(text, validate=True), dtype=self.kind).copy()
 
-        def written(array: npt.NDArray[Any]) -> str:
+        def encode(array: npt.NDArray[Any]) -> str:
             return b64encode(array.astype(self.kind).tobytes()).decode("ascii")
 
-        as_text = core_schema.plain_serializer_function_ser_schema(written)
-        return core_schema.no_info_plain_validator_function(read, serialization=as_text)
+        as_text = core_schema.plain_serializer_function_ser_schema(encode)
+        return core_schema.no_info_plain_validator_function(decode, serialization=as_text)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -49,7 +49,7 @@ _BATCH = 64
 """Requests in one round trip."""
 
 
-async def _fused(
+async def _fuse_recalls(
     store: FlowStore,
     model: RecallModel,
     found: Sequence[Signals],
@@ -96,7 +96,7 @@ def _score_request(found: Sequence[Signals], asked: EncodedRequest, rrf_k: int) 
         return scores, 0
     nearest = max(found[0].legs.dense.values(), default=0.0)
     clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
-    return _mixed(scores, each_scored[-1], clear), -1 if clear < EVEN else 0
+    return _mix_scores(scores, each_scored[-1], clear), -1 if clear < EVEN else 0
 
 
 def _result(
@@ -234,7 +234,7 @@ def _offer(
     if scope.top_k == AUTO and whole_name is not None:
         wanted, count, why = [whole_name], 1, "the request is the name of a flow, word for word"
     elif scope.top_k == AUTO:
-        needed, count, why = _sized(model, parts, scope.coverage)
+        needed, count, why = _choose_size(model, parts, scope.coverage)
         wanted = [*dict.fromkeys((*order[:1], *mentioned, *needed))]
         count = min(max(count, len(wanted)), MOST_SIZED)
     else:
@@ -261,10 +261,10 @@ def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedReques
     scores = each_scored[0]
     if asked.clauses:
         scores = _add_clause_scores(scores, each_scored[1:ends], CLAUSE_WEIGHT)
-    return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
+    return _mix_scores(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[Sequence[Key], int, str]:
+def _choose_size(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[Sequence[Key], int, str]:
     """Return the flows that are needed, the number to offer, and its reason; `parts` are the request and its clauses.
 
     What the clauses need comes first, the likeliest of each before the next ones. A clause that says little by itself
@@ -391,7 +391,7 @@ def _add_clause_scores(
     return total
 
 
-def _mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: float) -> dict[Key, float]:
+def _mix_scores(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: float) -> dict[Key, float]:
     """Return the mean of both scores, weighted by the clarity of the request alone."""
     return {
         key: clarity * alone.get(key, 0.0) + (1.0 - clarity) * widened.get(key, 0.0)
@@ -517,7 +517,7 @@ class Retriever:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
             found = [next(signals) for _ in group]
-            result = await _fused(self._store, model, found, asked=each, scope=scope)
+            result = await _fuse_recalls(self._store, model, found, asked=each, scope=scope)
             result.notes = (*notes, *result.notes)
             results.append(result)
         return results

@@ -374,7 +374,7 @@ async def shorten_query(
     """
     whole = said.own_text
 
-    def read() -> list[tuple[str, HybridQuery]]:
+    def read_sentences() -> list[tuple[str, HybridQuery]]:
         """Return each sentence with a query by its words for the one best flow."""
         texts = sentences(whole[:MAX_QUERY_CHARS])
         words = (lexical.query(each) for each in texts)
@@ -382,7 +382,7 @@ async def shorten_query(
         own: dict[str, Any] = {"agent_id": scope.agent_id, "dense": None, "depth": 1, "exclude": scope.exclude}
         return [(text, HybridQuery(sparse=each, **own)) for text, each in zip(texts, weighed, strict=True)]
 
-    asked = await read_texts([whole], read)
+    asked = await read_texts([whole], read_sentences)
     found = iter(await store.search([query for _, query in asked if query.arms]))
     weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
     kept = " ".join(_best([text for text, _ in asked], weights))

@@ -216,7 +216,7 @@ class IndexWriter:
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
         notes = tuple(indexed.notes(overwritten))
-        notes += await self._forgotten(agent_id, labels=not cases, log=evidence is None)
+        notes += await self._missing_source_notes(agent_id, labels=not cases, log=evidence is None)
         if not dry_run:
             order = shuffled(cards.values())
             chosen = sample_of(order, self._encoder)
@@ -302,7 +302,7 @@ class IndexWriter:
             broken_elsewhere=broken_elsewhere,
         )
 
-    async def _forgotten(self, agent_id: str, *, labels: bool, log: bool) -> tuple[str, ...]:
+    async def _missing_source_notes(self, agent_id: str, *, labels: bool, log: bool) -> tuple[str, ...]:
         """Return notes on what an earlier sync learned from, where this one has no `labels` or no `log`."""
         if not (labels or log):
             return ()
@@ -330,7 +330,7 @@ class IndexWriter:
         last = {(same_request(each.request), each.witness): each for each in evidence.hints if each.right in names}
         hints = [*last.values()][-_MOST_HINTS:]  # repetition by one witness says nothing more
         embed = partial(self._encoder.embed, keeps=True)
-        alike = await in_thread(lambda: _alike(hints, embed([indexable(each.request) for each in hints])))
+        alike = await in_thread(lambda: _near_hints(hints, embed([indexable(each.request) for each in hints])))
         kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
         believed = sum(each.trust > TOSS for each in labelled)
@@ -485,7 +485,7 @@ class _Lesson:
     seen: _Seen
 
 
-def _alike(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
+def _near_hints(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
     """Return for each hint the places of those for the same flow whose requests are near it, itself among them."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, each in enumerate(hints):

@@ -80,7 +80,7 @@ class VectorFile:
         found: dict[str, Vectors] = {}
         damaged: list[str] = []
 
-        def read(file: sqlite3.Connection) -> None:
+        def read_rows(file: sqlite3.Connection) -> None:
             for text in texts:
                 held = file.execute("SELECT row FROM vectors WHERE key = ?", (_digest(embedder.identity, text),))
                 row = next(held, None)
@@ -91,7 +91,7 @@ class VectorFile:
                     damaged.append(text)
 
         if self._path.exists():
-            self._use(read)
+            self._use(read_rows)
         if damaged:
             what = "vectors in %s are damaged (not finite, zero, or of another length), and made again"
             _log.warning(f"%d {what}; the first is of %.80r", len(damaged), self._path.name, damaged[0])

@@ -179,7 +179,7 @@ def measure_promise(
         promise: The error budget of a flow, by its name; empty for that of all others.
     """
     sure = [each for each in answers if each.sure]
-    due = tuple(_due(sure, moves, promise))
+    due = tuple(_due_moves(sure, moves, promise))
     return _measure_audit(answers, (*moves, *due), promise("")), due
 
 
@@ -233,7 +233,7 @@ def _measure_audit(answers: Sequence[RecallAnswer], moves: Sequence[Move], promi
     )
 
 
-def _due(
+def _due_moves(
     answers: Sequence[RecallAnswer], moves: Sequence[Move], promise: Callable[[str], float | None]
 ) -> Iterator[Move]:
     """Yield the moves that follow from the answers: of single flows first, then of all others together."""

@@ -47,7 +47,7 @@ class Evidence(JsonData):
         right: The name of the right flow; empty if no flow fits.
         trust: P(`right` is right).
         source: Who said so; of several, the first.
-        led: The name of the flow that recall had first at the time; empty if unknown.
+        recall_first: The name of the flow that recall had first at the time; empty if unknown.
         at: When it was asked, in seconds since 1970.
         ids: The entries of the log that say so.
         witnesses: The number of independent witnesses.
@@ -57,7 +57,7 @@ class Evidence(JsonData):
     right: str
     trust: float
     source: Source
-    led: str = ""
+    recall_first: str = ""
     at: float = 0.0
     ids: tuple[str, ...] = ()
     witnesses: int = 1
@@ -76,7 +76,7 @@ class Hint:
     right: str
     witness: str
     source: Source
-    led: str = ""
+    recall_first: str = ""
     at: float = 0.0
     said_at: float = 0.0
     id: str = ""
@@ -262,7 +262,7 @@ def _evidence(entry: Logged, right: str, source: Source) -> Evidence:
         right=right,
         trust=TRUST.get(source.kind, 0.0),
         source=source,
-        led=entry.first,
+        recall_first=entry.first,
         at=entry.at,
         ids=(entry.id,),
     )
@@ -274,7 +274,7 @@ def _hint(entry: Logged, right: str, source: Source, *, said_at: float) -> Hint:
         right=right,
         witness=witness_of(source),
         source=source,
-        led=entry.first,
+        recall_first=entry.first,
         at=entry.at,
         said_at=said_at,
         id=entry.id,
@@ -327,7 +327,7 @@ def witnessed(
         for place, text in enumerate(texts):
             places.setdefault(text, []).append(place)
         alike = [places[text] for text in texts]
-    standing = _standing(hints, texts)
+    standing = _last_hints(hints, texts)
     kept: dict[tuple[str, str], Evidence] = {}
     for place, (each, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
         if place not in standing:
@@ -343,7 +343,7 @@ def witnessed(
             right=each.right,
             trust=TRUST[each.source.kind],
             source=each.source,
-            led=each.led,
+            recall_first=each.recall_first,
             at=each.at if before is None else before.at,
             ids=(each.id,) if before is None else (*before.ids, each.id),
             witnesses=len(agreeing),
@@ -351,7 +351,7 @@ def witnessed(
     return tuple(kept.values())
 
 
-def _standing(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
+def _last_hints(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
     """Return the places of each witness's last hint about a request, of requests about which all witnesses agree."""
     last: dict[tuple[str, str], int] = {}
     for place in sorted(range(len(hints)), key=lambda each: hints[each].said_at):

@@ -130,7 +130,7 @@ def _make(path: Path) -> None:
                         raise
             _check(path, database)
     except (sqlite3.Error, OSError) as error:
-        raise _unusable(path, error) from error
+        raise _file_error(path, error) from error
 
 
 def _is_empty(database: sqlite3.Connection) -> bool:
@@ -154,7 +154,7 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
         raise OutcomeLogError(str(path), problem, advice=advice)
 
 
-def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
+def _connect(path: Path, target: str, **options: Any) -> sqlite3.Connection:
     database = sqlite3.connect(target, timeout=_BUSY_S, check_same_thread=False, **options)
     try:
         guard(database)
@@ -165,11 +165,11 @@ def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
     return database
 
 
-def _writing(path: Path) -> sqlite3.Connection:
+def _open_for_writing(path: Path) -> sqlite3.Connection:
     """Open a connection for writing."""
     if not path.exists():
         _make(path)  # the file was moved away: begin a new one
-    database = _connected(path, str(path), isolation_level=None)
+    database = _connect(path, str(path), isolation_level=None)
     database.execute("PRAGMA synchronous = NORMAL")
     return database
 
@@ -180,17 +180,17 @@ def _reading(path: Path) -> Generator[sqlite3.Connection]:
     where = path.absolute().as_uri()
     try:
         try:
-            database = _connected(path, f"{where}?mode=ro", uri=True)
+            database = _connect(path, f"{where}?mode=ro", uri=True)
         except sqlite3.Error:
-            database = _connected(path, f"{where}?immutable=1", uri=True)
+            database = _connect(path, f"{where}?immutable=1", uri=True)
         with closing(database):
             limit_steps(database, path, path.with_name(f"{path.name}-wal"))
             yield database
     except (sqlite3.Error, ValueError, TypeError) as error:
-        raise _unusable(path, error) from error
+        raise _file_error(path, error) from error
 
 
-def _unusable(path: Path, error: Exception) -> OutcomeLogError:
+def _file_error(path: Path, error: Exception) -> OutcomeLogError:
     """Return the error for a file that cannot be created, opened or read."""
     if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
         error = ValueError("it takes more steps to read than a log of its size can need")
@@ -238,7 +238,7 @@ class FileLogStore:
     def write(self, lines: Sequence[LogLine], retention: Retention | None) -> Sequence[str]:
         """Write lines in one transaction; SQLite rolls back alone a line that cannot be written."""
         try:
-            self._database = database = self._database or _writing(self.path)
+            self._database = database = self._database or _open_for_writing(self.path)
             wrong: list[str] = []
             with database:
                 database.execute("BEGIN IMMEDIATE")

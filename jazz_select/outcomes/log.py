@@ -171,8 +171,8 @@ class OutcomeLog:
                 alone,
                 _names(chosen),
                 _names([each.flow_name or each.flow_id for each in offered]),
-                json_text([_rounded(each.confidence) for each in offered]),
-                _rounded(decision.p_none),
+                json_text([_round(each.confidence) for each in offered]),
+                _round(decision.p_none),
                 decision.reason.value,
                 decision.tier.value,
                 _asks_model(decision),
@@ -418,5 +418,5 @@ def _names(names: Sequence[str]) -> str:
     return json_text([as_text(name)[:_LONGEST_NAME] for name in names])
 
 
-def _rounded(number: float | None) -> float | None:
+def _round(number: float | None) -> float | None:
     return None if number is None else round(number, 4)

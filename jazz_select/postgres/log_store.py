@@ -215,7 +215,9 @@ class PostgresLogStore:
         where = " AND ".join(conditions)
         if which.last is not None:
             before = f"SELECT n FROM jazz_select.entries WHERE {where} ORDER BY n DESC OFFSET %(last)s LIMIT 1"  # noqa: S608 - our own text
-            found = self._read(lambda connection: connection.execute(before, {**values, "last": which.last}).fetchone())
+            found = self._run_reading(
+                lambda connection: connection.execute(before, {**values, "last": which.last}).fetchone()
+            )
             values["after"] = 0 if found is None else found[0]
         page = sql.SQL("SELECT n, {} FROM jazz_select.entries WHERE {} AND n > %(after)s ORDER BY n LIMIT %(page)s")
         statement = page.format(_names([*COLUMNS]), sql.SQL(where))
@@ -226,7 +228,7 @@ class PostgresLogStore:
             return (rows[-1][0] if rows else 0), [logged(row[1:], said.get(row[1], ())) for row in rows]
 
         while True:
-            last, found_entries = self._read(read_page)
+            last, found_entries = self._run_reading(read_page)
             yield from found_entries
             if len(found_entries) < _READ_AT_ONCE:
                 return
@@ -236,32 +238,32 @@ class PostgresLogStore:
         """Return the entry of this id."""
         one = sql.SQL("SELECT {} FROM jazz_select.entries WHERE log = %s AND id = %s").format(_names([*COLUMNS]))
 
-        def read(connection: Row) -> Logged | None:
+        def read_entry(connection: Row) -> Logged | None:
             row = connection.execute(one, (self._log, _storable(entry))).fetchone()
             return None if row is None else logged(row, self._feedback_of(connection, [entry]).get(entry, ()))
 
-        return self._read(read)
+        return self._run_reading(read_entry)
 
     def feedback(self, entry: str) -> tuple[Feedback, ...]:
         """Return the last word of each source about an entry."""
-        return tuple(self._read(lambda connection: self._feedback_of(connection, [entry])).get(entry, ()))
+        return tuple(self._run_reading(lambda connection: self._feedback_of(connection, [entry])).get(entry, ()))
 
     def moves(self, agent_id: str) -> tuple[Move, ...]:
         """Return all moves of an agent's thresholds."""
         all_moves = sql.SQL("SELECT {}, after FROM jazz_select.moves WHERE log = %s AND agent = %s ORDER BY n")
         statement = all_moves.format(_names([*MOVE_COLUMNS]))
 
-        def read(connection: Row) -> tuple[Move, ...]:
+        def read_moves(connection: Row) -> tuple[Move, ...]:
             rows = connection.execute(statement, (self._log, agent_id)).fetchall()
             return tuple(move_of_row(row) for row in rows)
 
-        return self._read(read)
+        return self._run_reading(read_moves)
 
     def recall_answers(self, agent_id: str, *, last: int, least: float, among: int) -> tuple[RecallAnswer, ...]:
         """Return what became of recall's answers."""
         values = {"log": self._log, "agent": agent_id, "last": last, "least": least, "among": among}
 
-        def read(connection: Row) -> list[RecallAnswer]:
+        def read_answers(connection: Row) -> list[RecallAnswer]:
             sure = connection.execute(_SURE, values).fetchall()
             others = connection.execute(_NEARLY_SURE, values).fetchall()
             said = self._feedback_of(connection, [row[1] for row in (*sure, *others)])
@@ -269,13 +271,13 @@ class PostgresLogStore:
             answers += [recall_answer(row, said.get(row[1], ()), sure=False) for row in others]
             return answers
 
-        return tuple(sorted(self._read(read), key=lambda each: each.n))
+        return tuple(sorted(self._run_reading(read_answers), key=lambda each: each.n))
 
     def agents(self, *, corrected: bool) -> dict[str, int]:
         """Return the number of entries of each agent."""
         where: LiteralString = f" AND {_CORRECTED}" if corrected else ""
         counted = f"SELECT agent, count(*) FROM jazz_select.entries WHERE log = %s{where} GROUP BY agent"  # noqa: S608 - our own text
-        return dict(self._read(lambda connection: connection.execute(counted, (self._log,)).fetchall()))
+        return dict(self._run_reading(lambda connection: connection.execute(counted, (self._log,)).fetchall()))
 
     def count(self, agent_id: str, since: float) -> Counter[tuple[str, bool]]:
         """Return the number of an agent's entries by reason and `asked`."""
@@ -284,7 +286,7 @@ class PostgresLogStore:
             " GROUP BY reason, asked"
         )
         values = (self._log, agent_id, since)
-        rows = self._read(lambda connection: connection.execute(counted, values).fetchall())
+        rows = self._run_reading(lambda connection: connection.execute(counted, values).fetchall())
         return Counter({(reason, asked): count for reason, asked, count in rows})
 
     def chosen(self, agent_id: str, since: float) -> Counter[str]:
@@ -294,7 +296,7 @@ class PostgresLogStore:
             " WHERE log = %s AND agent = %s AND at >= %s GROUP BY flow"
         )
         values = (self._log, agent_id, since)
-        return Counter(dict(self._read(lambda connection: connection.execute(counted, values).fetchall())))
+        return Counter(dict(self._run_reading(lambda connection: connection.execute(counted, values).fetchall())))
 
     def reset(self) -> None:
         """Do nothing: connections belong to the database, which a fork opens anew."""
@@ -309,7 +311,7 @@ class PostgresLogStore:
         asked = [_storable(each) for each in entries]
         return feedback_by_entry(connection.execute(said.format(_names(FEEDBACK_COLUMNS)), (self._log, asked)))
 
-    def _read(self, read: Callable[[Row], T]) -> T:
+    def _run_reading(self, read: Callable[[Row], T]) -> T:
         try:
             return self._database.run_blocking(read)
         except DatabaseError as error:

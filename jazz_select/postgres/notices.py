@@ -49,7 +49,7 @@ async def listen(database: Database, hear: Callable[[Notice | None], Awaitable[N
                 await connection.execute("LISTEN jazz_select")
                 await hear(None)
                 async for each in connection.notifies():
-                    notice = _read(each.payload)
+                    notice = _parse_notice(each.payload)
                     if notice is not None:
                         await hear(notice)
         except DatabaseError as error:
@@ -57,7 +57,7 @@ async def listen(database: Database, hear: Callable[[Notice | None], Awaitable[N
         await asyncio.sleep(_AGAIN_S)
 
 
-def _read(payload: str) -> Notice | None:
+def _parse_notice(payload: str) -> Notice | None:
     """Return the notice of a text that whoever may use the database can send; None of any other."""
     try:
         given: Any = json.loads(payload)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from jazz_select.arguments import Methods, check_argument
 from jazz_select.errors import CannotDo, ConfigError
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.question import unshowable
+from jazz_select.routing.question import display_problem
 from jazz_select.routing.records import ToolCall
 from jazz_select.text import describe_error
 from jazz_select.threads import run_with_timeout
@@ -77,7 +77,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPo
             raise
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return Deny(f"approve failed: {describe_error(error)}")
-    if isinstance(verdict, Ask) and (why := call.unshown or unshowable(call.words, call.arguments)):
+    if isinstance(verdict, Ask) and (why := call.unshown or display_problem(call.words, call.arguments)):
         return Deny(f"it has to be approved, and cannot be shown: {why}")
     if isinstance(verdict, Allow | Deny | Ask):
         return verdict

@@ -28,7 +28,7 @@ from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_st
 from jazz_select.routing.schemas.compatibility import Slot, described_value, outputs, schema_of
 from jazz_select.routing.schemas.fields import RESULT, Cursor, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
-from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
+from jazz_select.routing.tool_call import CallOutcome, call_tool, copy_arguments, may_repeat
 from jazz_select.routing.tools.context_inputs import bind_context, check_context, filled_arguments
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
@@ -136,8 +136,8 @@ class RunContext:
     def shown_values(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
         """Copy the values for the one who chooses: the named fields, or the last step's; never the whole context."""
         if point and point.context_fields:
-            return copied({name: self.context[name] for name in point.context_fields if name in self.context})
-        return copied(self._last)
+            return copy_arguments({name: self.context[name] for name in point.context_fields if name in self.context})
+        return copy_arguments(self._last)
 
     def make_result(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
         """Build the result of the run so far."""
@@ -400,9 +400,9 @@ class FlowExecutor:
                 notes=unclear,
             )
         record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped, notes=unclear)
-        return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
+        return await self._ask_callback(run, point, replace(record, candidates=tuple(candidates)))
 
-    async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
+    async def _ask_callback(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = record.candidates
         callback = self._callback if run.deciding is None else run.deciding(tuple(run.records))
         if callback is None:
@@ -425,12 +425,12 @@ class FlowExecutor:
                 told = f"none of {_list_names(candidates)} was chosen"
                 return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)
             if choice not in {each.name for each in candidates}:
-                return self._fallen(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
+                return self._fall_back(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
         except Exception as error:  # noqa: BLE001 - whatever one who chooses fails with
-            return self._fallen(record, point, run, error)
+            return self._fall_back(record, point, run, error)
         return replace(record, tool=choice)
 
-    def _fallen(
+    def _fall_back(
         self, record: StepRecord, point: GuidedDecisionPoint | None, run: RunContext, error: Exception
     ) -> StepRecord:
         failure = DecisionCallbackError(run.last_tool or "the input", describe_error(error))
@@ -444,7 +444,7 @@ class FlowExecutor:
         if self._open_router is None:
             return record
         try:
-            asked = (self._open_router, copied(run.context), await self._read_schemas(self._all_candidates))
+            asked = (self._open_router, copy_arguments(run.context), await self._read_schemas(self._all_candidates))
             choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)

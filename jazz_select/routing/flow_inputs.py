@@ -113,7 +113,7 @@ def _faults_of(
             is_input = any(each.name == name for each in flow.inputs)
             if is_input and not isinstance(value, bool) and (problem := _type_problem(value, name, taken)):
                 yield "when", problem
-    if declared.when and (tool := _needing(declared.name, flow, tools)):
+    if declared.when and (tool := _step_that_needs(declared.name, flow, tools)):
         advice = "make the parameter optional, or take `when` out"
         yield "when", f"leaves {declared.name} out at times, and {tool} cannot do without it; {advice}"
 
@@ -128,7 +128,7 @@ def _type_problem(value: Any, name: str, taken: Mapping[str, tuple[object, Tool]
     return f"{tool.name} takes {name} as {kind}, which {value!r:.80} is not; write a value that it takes"
 
 
-def _needing(name: str, flow: BaseFlow, tools: Mapping[str, Tool]) -> str:
+def _step_that_needs(name: str, flow: BaseFlow, tools: Mapping[str, Tool]) -> str:
     """Return the first step of a flow's own chain that cannot be called without an input, or ""."""
     for step in steps_named(flow):
         if step in tools and fields(tools[step].input_schema).get(name, (None, False))[1]:

@@ -37,7 +37,7 @@ def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Be
 
     `words` say what the call would do (`Tool.confirm`), if anything does; `about` are further sentences, safe to show.
     """
-    call = described(title, words, arguments)
+    call = describe_call(title, words, arguments)
     asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))
     return in_one_line(asked)
 
@@ -55,16 +55,16 @@ def question_together(calls: Sequence[tuple[Before, str]], *, about: str = "") -
     return in_one_line(" ".join(filter(None, (*sentences, about, say("yes_to_all")))))
 
 
-def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:
+def describe_call(title: str, words: str, arguments: Mapping[str, Any]) -> str:
     """Describe a call: its title, what it would do in the tool's words, and its arguments if there is room."""
-    said = f": {visible(' '.join(words.split()))}" if words else ""
+    said = f": {escape_invisible(' '.join(words.split()))}" if words else ""
     if words and _too_long(arguments):
-        return f"{visible(title)}{said}"
+        return f"{escape_invisible(title)}{said}"
     given = ", ".join(f"{_name_in_words(name)}: {_show_value(value)}" for name, value in arguments.items())
-    return f"{visible(title)}{said}{f' ({given})' if given else ''}"
+    return f"{escape_invisible(title)}{said}{f' ({given})' if given else ''}"
 
 
-def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
+def display_problem(words: str, arguments: Mapping[str, Any]) -> str:
     """Say why a call cannot be shown to a person in full, and so cannot be asked about; empty if it can."""
     if len(words) > LONGEST_WORDS:
         return f"what its `confirm` says has {len(words)} characters, and at most {LONGEST_WORDS} can be shown"
@@ -79,7 +79,7 @@ def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Put a text on one line, and escape invisible characters as JSON does."""
     text = in_one_line(text)
     if text.isascii():
@@ -136,10 +136,10 @@ def _is_too_deep(value: object) -> bool:
 def _name_in_words(name: str) -> str:
     """Return the name of an argument in words, quoted if it could be mistaken for the surrounding text."""
     words = in_words(name)
-    return words if _NAME.fullmatch(words) else visible(json_line(words))
+    return words if _NAME.fullmatch(words) else escape_invisible(json_line(words))
 
 
 def _show_value(value: object) -> str:
     if isinstance(value, str) and _WORD.fullmatch(value):
-        return visible(in_full(value, current_language()))
-    return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))
+        return escape_invisible(in_full(value, current_language()))
+    return escape_invisible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

@@ -137,15 +137,15 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        made = _unbegun(earlier.call) or await _run_tool(tool, earlier.call, timeout_s, claims)
+        made = _refuse_without_time(earlier.call) or await _run_tool(tool, earlier.call, timeout_s, claims)
         return replace(made, dropped=earlier.dropped)
     filled = filled_arguments(tool, arguments)
     call, refusal = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
-    own = copied(call.arguments)  # whoever is asked may keep and change what it is shown
-    refused = _unbegun(call) or await _unprepared(tool, call)
+    own = copy_arguments(call.arguments)  # whoever is asked may keep and change what it is shown
+    refused = _refuse_without_time(call) or await _refuse_unprepared(tool, call)
     if refused is None and refusal is not None:
-        refused = _cannot(call, refusal)  # known before anybody is asked for a yes
-    refused = refused or await _unapproved(approve, call) or _unbegun(call)
+        refused = _refused_outcome(call, refusal)  # known before anybody is asked for a yes
+    refused = refused or await _refuse_unapproved(approve, call) or _refuse_without_time(call)
     call = replace(call, arguments=own) if approve is not None else call
     refused = refused or await _claim_call(claims, tool, call)
     outcome = refused or await _run_tool(tool, call, timeout_s, claims)
@@ -176,7 +176,7 @@ async def _call_with(
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
-        arguments=without_nulls(tool.call_schema, copied(arguments)),
+        arguments=without_nulls(tool.call_schema, copy_arguments(arguments)),
         filled=() if inputs is None else tuple(inputs.values),
         destructive=tool.destructive,
         door=door,
@@ -203,7 +203,7 @@ async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
     if tool.confirm is None:
         return "", ""
     try:
-        saying = partial(tool.confirm, **copied(call.arguments))
+        saying = partial(tool.confirm, **copy_arguments(call.arguments))
         said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
     except CannotDo:
         raise
@@ -255,7 +255,7 @@ def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str) and name not in arguments)
 
 
-def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def copy_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return copies of the arguments, so that a tool changes nothing that is kept.
 
     Values that cannot be copied, such as a lock, stay as they are; so do objects that are no data, such as a client.
@@ -290,28 +290,30 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
     return known[own]
 
 
-def _unbegun(call: ToolCall) -> CallOutcome | None:
+def _refuse_without_time(call: ToolCall) -> CallOutcome | None:
     budget = spent_budget()
     if budget is None:
         return None
     budget.stopped(f"before {call.tool} was begun")
-    return _failed(call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left")
+    return _failed_outcome(
+        call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left"
+    )
 
 
-async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
+async def _refuse_unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     if tool.function is None:
-        return _failed(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
+        return _failed_outcome(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
     if tool.context_inputs is not None and tool.context_inputs.problem:
-        return _failed(call, "arguments", f"{tool.name} was not run: {tool.context_inputs.problem}")
+        return _failed_outcome(call, "arguments", f"{tool.name} was not run: {tool.context_inputs.problem}")
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
-        return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
+        return _failed_outcome(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing, problem = await _wrong_with(tool, call.arguments)
     except Exception as error:  # noqa: BLE001 - of schemas and arguments that others wrote, anything may be expected
-        return _failed(call, "arguments", f"{tool.name}: {describe_error(error)}")
+        return _failed_outcome(call, "arguments", f"{tool.name}: {describe_error(error)}")
     if not problem and missing:
         problem = f"it needs {' and '.join(map(repr, missing))}"
-    return replace(_failed(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
+    return replace(_failed_outcome(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
 
 
 async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
@@ -319,7 +321,7 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
 
     def find_problem() -> tuple[tuple[str, ...], str]:
         formats = not tool.converts
-        if of_context := _unfitting(tool):
+        if of_context := _context_problem(tool):
             return left_out(tool, arguments), of_context
         problem = invalid(tool.call_schema, arguments, formats=formats)
         inputs = tool.context_inputs
@@ -334,7 +336,7 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
     return find_problem()
 
 
-def _unfitting(tool: Tool) -> str:
+def _context_problem(tool: Tool) -> str:
     """Return why a value of the context does not fit its input, or ""; the caller can mend that, and no model."""
     inputs = tool.context_inputs
     if inputs is None:
@@ -352,18 +354,18 @@ def _unfitting(tool: Tool) -> str:
 # --- approve -------------------------------------------------------------------
 
 
-async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
+async def _refuse_unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
     try:
         verdict = await verdict_of(approve, call)
     except CannotDo as error:
-        return _cannot(call, error)
+        return _refused_outcome(call, error)
     if isinstance(verdict, Allow):
         return None
     status: Literal["denied", "asked"] = "denied" if isinstance(verdict, Deny) else "asked"
     reason = as_text(verdict.reason or "")  # whoever is asked may give anything
     if not reason.strip():
         reason = "it was denied" if status == "denied" else "it has to be approved first"
-    return replace(_failed(call, status, f"{call.tool} was not run: {reason}"), status=status, reason=reason)
+    return replace(_failed_outcome(call, status, f"{call.tool} was not run: {reason}"), status=status, reason=reason)
 
 
 # --- claim ---------------------------------------------------------------------
@@ -398,18 +400,20 @@ async def _claim_call(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> 
     try:
         claim = await _claim(claims, call)
     except Exception as error:  # noqa: BLE001 - a full disk, a file that is locked, whatever a store fails with
-        return _failed(call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}")
+        return _failed_outcome(
+            call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}"
+        )
     if claim is None:
         return None
     if claim.fingerprint != call.identity:
         problem = f"{call.tool} was not run: in its place another call was made before, in another process"
-        return _failed(call, "claim", problem)
+        return _failed_outcome(call, "claim", problem)
     if claim.outcome is None and tool.idempotent:
         return None
-    return _replayed(call, claim)
+    return _replay_outcome(call, claim)
 
 
-async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "unknown"]:
+async def withdraw_claim(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "unknown"]:
     """Claim a cancelled call, so that nobody makes it; return what became of it if it was begun before.
 
     If the store fails, nobody else can claim the call either, so a failure is only logged.
@@ -420,26 +424,26 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
         _log.warning("tool=<%s>, error=<%s> | a call could not be withdrawn", call.tool, type(error).__name__)
         return ""
     if claim is None:
-        await _store_outcome(claims, _failed(call, "denied", f"{call.tool} was not run: it was called off"))
+        await _store_outcome(claims, _failed_outcome(call, "denied", f"{call.tool} was not run: it was called off"))
         return ""
-    became = _replayed(call, claim)
+    became = _replay_outcome(call, claim)
     if became.error is not None and became.error.fault == "denied":
         return ""
     return "done" if became.status == "ok" else "unknown"
 
 
-def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
+def _replay_outcome(call: ToolCall, claim: Claim) -> CallOutcome:
     unheard = f"{call.tool} was begun before, and its outcome is unknown: it may have been done"
-    unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
+    unknown = replace(_failed_outcome(call, "claim", unheard, unknown=True), replayed=True)
     try:
         kept = json.loads(claim.outcome or "")
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
         if kept["fault"] == "cannot":
-            return replace(_cannot(call, CannotDo(str(kept["error"]))), called=True, replayed=True)
+            return replace(_refused_outcome(call, CannotDo(str(kept["error"]))), called=True, replayed=True)
         # One that was called off in another process was not called: nothing of it is in doubt.
         called_before = kept["fault"] != "denied"
-        return replace(_failed(call, kept["fault"], str(kept["error"])), called=called_before, replayed=True)
+        return replace(_failed_outcome(call, kept["fault"], str(kept["error"])), called=called_before, replayed=True)
     except Exception:  # noqa: BLE001 - whatever stands there, it was settled
         return unknown
 
@@ -471,7 +475,7 @@ async def _store_outcome(claims: ClaimStore | None, outcome: CallOutcome) -> Non
 _stubs: ContextVar[Mapping[str, Callable[..., object]]] = ContextVar("jazz_select_stubs", default={})  # noqa: B039 - nobody writes it
 
 
-def stubbed(functions: Mapping[str, Callable[..., object]]) -> AbstractContextManager[None]:
+def stub_tools(functions: Mapping[str, Callable[..., object]]) -> AbstractContextManager[None]:
     """Call these functions in place of the tools of these names, within the block; for tests."""
     return set_in(_stubs, functions)
 
@@ -483,14 +487,14 @@ async def _run_tool(
     claims: ClaimStore | None,
 ) -> CallOutcome:
     function = _stubs.get().get(tool.name) or cast("Callable[..., object]", tool.function)
-    given = copied(call.arguments)
+    given = copy_arguments(call.arguments)
     if _wants_id(tool, function):
         given[CALL_ID] = call.id
     with span(tool.name, "tool") as traced:
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(call.arguments)})
-        outcome = _of_context(tool, await _within(call, partial(function, **given), timeout_s))
+        outcome = _of_context(tool, await _run_in_time(call, partial(function, **given), timeout_s))
         await _store_outcome(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -521,43 +525,43 @@ def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
     return CALL_ID not in mapping(tool.call_schema.get("properties")) and takes(function, CALL_ID)
 
 
-async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
+async def _run_in_time(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_run_function(function))
     if not await wait_or_abandon(task, timeout_s, what=call.tool):
-        return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
+        return _failed_outcome(call, "timeout", _timeout_message(call, timeout_s), unknown=True)
     if task.cancelled():
-        return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
+        return _failed_outcome(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
     return _outcome_of_result(call, task.result()) if error is None else _outcome_of_error(call, error)
 
 
 def _outcome_of_error(call: ToolCall, error: BaseException) -> CallOutcome:
     if isinstance(error, CannotDo):
-        return replace(_cannot(call, error), called=True)
+        return replace(_refused_outcome(call, error), called=True)
     if isinstance(error, HungError):
-        return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
+        return _failed_outcome(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
     if isinstance(error, ToolArgumentsError | ToolOutcomeUnknownError):
         began = isinstance(error, ToolOutcomeUnknownError)
         problem = f"{call.tool}: {error.problem}"
-        return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
+        return _failed_outcome(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
     said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
     if type(error) is ToolError:  # raised by whoever calls for the tool, before it did
         said = error.problem
-    return replace(_failed(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
+    return replace(_failed_outcome(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
 
 
 def _outcome_of_result(call: ToolCall, result: object) -> CallOutcome:
     try:
         if large := too_much(result):
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
-            return replace(_failed(call, "output", problem), called=True)
+            return replace(_failed_outcome(call, "output", problem), called=True)
         return CallOutcome(call=call, status="ok", output=as_json(result), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
-        return replace(_failed(call, "output", message, cause=problem), called=True)
+        return replace(_failed_outcome(call, "output", message, cause=problem), called=True)
 
 
-def _unheard(call: ToolCall, timeout_s: float | None) -> str:
+def _timeout_message(call: ToolCall, timeout_s: float | None) -> str:
     budget = spent_budget()
     limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
     return f"{call.tool} was begun and did not end within {limit}: it may have been done"
@@ -570,7 +574,7 @@ async def _run_function(function: Callable[[], object]) -> object:
         raise RuntimeError(describe_error(left)) from left
 
 
-def _cannot(call: ToolCall, refusal: CannotDo) -> CallOutcome:
+def _refused_outcome(call: ToolCall, refusal: CannotDo) -> CallOutcome:
     """Return the outcome of a call that was refused; its cause has the words for the user."""
     words = CannotDo(as_text(beginning(refusal.message.strip(), _LONGEST_REFUSAL)))
     error = StepError(fault="cannot", message=_cannot_text(words), cause=words)
@@ -582,7 +586,7 @@ def _cannot_text(refusal: CannotDo) -> str:
     return f"cannot be done: {refusal.message or 'a precondition does not hold'}"
 
 
-def _failed(
+def _failed_outcome(
     call: ToolCall, fault: Fault, message: str, *, cause: BaseException | None = None, unknown: bool = False
 ) -> CallOutcome:
     error = StepError(fault=fault, message=message, cause=cause, unknown=unknown)

@@ -188,7 +188,7 @@ class ChatStage:
         situation = request.situation
         confirms = situation is not None and bool(situation.confirms)
 
-        def read(answer: ChatReply) -> tuple[ParsedReply, Choice]:
+        def read_answer(answer: ChatReply) -> tuple[ParsedReply, Choice]:
             reply = read_reply(answer.text, built().order, of_message=built().reads)
             return reply, judge_reply(reply, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms)
 
@@ -209,7 +209,7 @@ class ChatStage:
             answer, (reply, choice) = await client.ask_until_usable(
                 lambda: Inquiry(built().messages, built().schema, built().reply_form),
                 deadline,
-                read=read,
+                read=read_answer,
                 problem=problem,
                 max_reasks=self.options.max_reasks,
             )

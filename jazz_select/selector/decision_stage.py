@@ -68,7 +68,7 @@ async def ask_decider(
     # In shuffled order, a model with a bias for positions does not seem to agree with recall.
     shown = shuffled(candidates, request.query)
     ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
-    options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
+    options = {label: _describe_flow(each) for label, each in zip(ids, shown, strict=True)}
     question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
     reply = await decider.ask(_state(request), {_QUESTION: question}, deadline)
     by_label = reply.probabilities[_QUESTION]
@@ -97,7 +97,7 @@ def _state(request: Request) -> str:
     return f"What was said before:\n{before}\n\n{asked}" if before else asked
 
 
-def _meaning(candidate: Candidate) -> str:
+def _describe_flow(candidate: Candidate) -> str:
     """Describe a flow in one line, its condition first, since that decides."""
     name = in_one_line(candidate.flow_name)
     effects = "; ".join(in_one_line(each) for each in candidate.desired_effects[:EFFECTS_LIMIT])
@@ -203,7 +203,7 @@ class DecisionStage:
         return Verdict(
             stage="decider",
             outcome="handed_on",
-            why=self._described(name, answer.chances[name]),
+            why=self._describe_verdict(name, answer.chances[name]),
             took_s=took_s,
             usage=answer.usage,
             calls=1,
@@ -266,7 +266,7 @@ class DecisionStage:
     def _live(self, case: Case) -> list[Candidate]:
         return [each for each in case.narrowed.candidates if each.flow_id in self.flows]
 
-    def _described(self, name: str, chance: float) -> str:
+    def _describe_verdict(self, name: str, chance: float) -> str:
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
         if name in self.flows:
             named = f"names {in_one_line(self.flows[name].name)}"

@@ -112,7 +112,7 @@ class Outcomes:
         self._unmeasured = 0
         self._asked += 1
         try:
-            due = await in_thread(self._measure, self._asked, partial(self._promised, flows))
+            due = await in_thread(self._measure, self._asked, partial(self._promise_of, flows))
         except OutcomeLogError as error:
             _log.warning("error=<%s> | the promise could not be measured", in_log(error))
             return
@@ -134,7 +134,7 @@ class Outcomes:
             self._measured = answered
             return due
 
-    def _promised(self, flows: Mapping[str, BaseFlow], name: str) -> float | None:
+    def _promise_of(self, flows: Mapping[str, BaseFlow], name: str) -> float | None:
         return self._promise(flows.get(name))
 
     def noted(

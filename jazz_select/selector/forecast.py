@@ -106,7 +106,7 @@ class Forecast(JsonData):
     learned_from: int = 0
     caveat: str = ""
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """Return plain JSON types, with the sentence as `says`."""
         return {**self.to_dict(), "says": str(self)}
 
@@ -117,9 +117,9 @@ class Forecast(JsonData):
         if self.logged is not None:
             since = "" if self.logged.days is None else f" of the last {self.logged.days} days"
             counts += f" In the log{since}: {self.logged}."
-        return f"{self._expected()}.{counts}{self._what_raises_it()}"
+        return f"{self._expectation()}.{counts}{self._what_raises_it()}"
 
-    def _expected(self) -> str:
+    def _expectation(self) -> str:
         known = "Examples, titles and aliases are decided without a model, word for word"
         if self.max_error is None:
             return f"{known}; all else is for the chat model, as no error budget is set (max_error)"

@@ -114,7 +114,7 @@ class Pipeline:
             case = case.after(verdict)
             if verdict.is_final:
                 break
-        return self._finished(case)
+        return self._final_choice(case)
 
     def _case(self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str) -> Case:
         situation = request.situation
@@ -163,7 +163,7 @@ class Pipeline:
             calls=first.calls + again.calls,
         )
 
-    def _finished(self, case: Case) -> Choice:
+    def _final_choice(self, case: Case) -> Choice:
         """Return the choice with its records; those of models that were not needed have their mean cost."""
         choice = case.choice or Choice()
         if case.narrowed.candidates and any(each not in self._flows for each in choice.chosen_ids):

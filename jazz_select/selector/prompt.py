@@ -393,7 +393,7 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
 
 def _fit_cards(cards: list[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     count = cache(estimate_tokens)  # each step counts the same texts again
-    kept = _exemplified(cards, tokens, count)
+    kept = _fill_examples(cards, tokens, count)
     for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
             break
@@ -427,7 +427,7 @@ def _whole_first(cards: Sequence[CandidateCard], whole: int) -> list[CandidateCa
     return [card if place < whole or card.under_way is not None else card.brief() for place, card in enumerate(cards)]
 
 
-def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
+def _fill_examples(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
     room = tokens - _total([replace(card, examples=()) for card in cards], count)
     shown = [0] * len(cards)
     for turn in range(max((len(card.examples) for card in cards), default=0)):

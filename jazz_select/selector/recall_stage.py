@@ -57,7 +57,7 @@ class RecallStage:
         expected, budget = self._expected_error(case), self._budget(case)
         if why := self._why_unsure(case, expected, budget):
             return self._verdict(case, "handed_on", self.best(case), why, expected)
-        compared = _compared(case, expected, budget)
+        compared = _compare_confidence(case, expected, budget)
         if why := self._why_audited(case, compared):
             verdict = self._verdict(case, "handed_on", self.best(case), why, expected)
         else:
@@ -141,10 +141,10 @@ class RecallStage:
         if expected is None:
             return case.narrowed.caveat or "its confidence is not known"
         if expected > budget * (1 + _ROUNDING):
-            return _compared(case, expected, budget)
+            return _compare_confidence(case, expected, budget)
         if case.request.may_begin(first.flow_id, is_likely=True):
             return ""
-        return f"{_compared(case, expected, budget)}, {NOT_ITS}"
+        return f"{_compare_confidence(case, expected, budget)}, {NOT_ITS}"
 
     def _why_audited(self, case: Case, compared: str) -> str:
         """Return why a model is asked although recall is sure; empty if recall decides."""
@@ -185,7 +185,7 @@ class RecallStage:
         return first_live(likeliest, self.flows, reason, notes=(OVER_BUDGET,))
 
 
-def _compared(case: Case, expected: float | None, budget: float | None) -> str:
+def _compare_confidence(case: Case, expected: float | None, budget: float | None) -> str:
     confidence = case.narrowed.confidence
     if confidence is None or expected is None or budget is None:
         return "its confidence is not known"

@@ -225,7 +225,7 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
     asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
     said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
     answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
-    opening = _opening(parts.get("begin"))
+    opening = _reply_start(parts.get("begin"))
     text = parts.get("answer")
     told = beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else ""
     if not (chosen or off or values or unclear or answer):
@@ -245,7 +245,7 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
     )
 
 
-def _opening(begin: object) -> str:
+def _reply_start(begin: object) -> str:
     """Return how a reply begins, as JSON text; empty if it does not, or at too great a length."""
     if isinstance(begin, str):
         begin = {"text": begin}

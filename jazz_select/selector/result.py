@@ -41,7 +41,7 @@ _LIKELIEST = {
 }
 
 
-def _nothing() -> Decision:
+def _empty_decision() -> Decision:
     return Decision(tier=Tier.OPEN, reason=Reason.NONE)
 
 
@@ -63,7 +63,7 @@ class FlowSelectionResult:
     """Ids that were chosen, or ranked first, and cannot run: stale in the index, not offered, or unknown."""
     candidates: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     """The candidates' metadata as received, best first."""
-    decision: Decision = field(default_factory=_nothing)
+    decision: Decision = field(default_factory=_empty_decision)
     """How the choice was made."""
     logged: str = ""
     """The id of the entry in the log of outcomes, for `feedback`; empty without a log."""
@@ -277,4 +277,4 @@ async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
 
 def nothing_found(*notes: str) -> FlowSelectionResult:
     """Return a result without flows, with these notes."""
-    return FlowSelectionResult(decision=replace(_nothing(), notes=notes))
+    return FlowSelectionResult(decision=replace(_empty_decision(), notes=notes))

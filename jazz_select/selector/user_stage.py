@@ -140,7 +140,7 @@ class UserStage:
         """
         option = named_in(answer, question.options)
         if option is None:
-            repeated = self._repeated(question, answer)
+            repeated = self._repeat_question(question, answer)
             if repeated is None:
                 return None
             record = StageRecord(name="user", outcome="handed_on", why="the answer names no one of them")
@@ -153,7 +153,7 @@ class UserStage:
             return Choice(unresolved=own, stages=stages)
         return Choice(tier=Tier.DETERMINISTIC, reason=Reason.USER, chosen_ids=own, stages=stages)
 
-    def _repeated(self, question: UserQuestion, answer: str) -> UserQuestion | None:
+    def _repeat_question(self, question: UserQuestion, answer: str) -> UserQuestion | None:
         """Return the question once more, with the registry's texts: the one sent back is not trusted."""
         live = [candidate_of(self.flows[each.flow_id]) for each in question.options if each.flow_id in self.flows]
         whole = flow_question(live, self.flows, question.request, more=question.more)

@@ -183,22 +183,22 @@ class AgentSource:
 _T = TypeVar("_T")
 
 
-def _several(given: object) -> object:
+def _as_list(given: object) -> object:
     return cast("object", given) if isinstance(given, list) else [given]
 
 
-def _beside(path: Path, info: ValidationInfo) -> Path:
+def _resolve_path(path: Path, info: ValidationInfo) -> Path:
     return cast("Path", info.context) / path
 
 
 def _place(source: str, info: ValidationInfo) -> str:
     """Return a path as seen from the file, or the name of a package if there is no such path."""
-    path = _beside(Path(source), info)
+    path = _resolve_path(Path(source), info)
     return str(path) if path.exists() or "/" in source else source
 
 
-_Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_several)]
-_Path: TypeAlias = Annotated[Path, AfterValidator(_beside)]
+_Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_as_list)]
+_Path: TypeAlias = Annotated[Path, AfterValidator(_resolve_path)]
 _Place: TypeAlias = Annotated[str, AfterValidator(_place)]
 
 
@@ -243,7 +243,7 @@ class _File(BaseModel):
 
 def load_agents(file: Path, base: Settings) -> list[AgentSource]:
     """Load the agents of a file; an entry takes the settings that it omits from `base`."""
-    return [_source(agent_id, each, base, file) for agent_id, each in _read(file).agents.items()]
+    return [_source(agent_id, each, base, file) for agent_id, each in _read_agents_file(file).agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:
@@ -271,7 +271,7 @@ def keys_of_files(files: Sequence[Path]) -> tuple[tuple[str, ...], dict[str, str
     return digests, {digest: f"{name}-{digest[:8]}" if name in alike else name for digest, name in names.items()}
 
 
-def _read(file: Path) -> _File:
+def _read_agents_file(file: Path) -> _File:
     value = read_entries(file, "agents")
     try:
         return _File.model_validate(value, context=file.absolute().parent)

@@ -138,12 +138,12 @@ class Agreement:
             self._check_may_write(current)
             lacking = [name for name, theirs in (await self._catalogue.others()).items() if theirs != digest]
             if current is None or not lacking:
-                return await self._written(digest, flows, sync)
+                return await self._write_index(digest, flows, sync)
             if asyncio.get_running_loop().time() >= until:
                 raise OtherFilesError(self._catalogue.scope, version=current.number, replicas=lacking)
             await self._wait(_LOOK_S)
 
-    async def _written(
+    async def _write_index(
         self, digest: str, flows: int, sync: Callable[[], Awaitable["SyncReport"]]
     ) -> "SyncReport | None":
         async with self._catalogue.syncing() as current:
@@ -160,7 +160,9 @@ class Agreement:
         if current is not None and current.digest != self.live:
             raise OtherFilesError(self._catalogue.scope, version=current.number, synced_by=current.synced_by)
 
-    async def restored(self, restore: Callable[[], Awaitable[None]], is_there: Callable[[], Awaitable[bool]]) -> None:
+    async def restore_index(
+        self, restore: Callable[[], Awaitable[None]], is_there: Callable[[], Awaitable[bool]]
+    ) -> None:
         """Have one replica write again what the index lost, where this one answers with what it held.
 
         Raises:

@@ -227,7 +227,7 @@ _AFTER_S: Final = 0.3
 """How long the first requests have for themselves: loading takes time from what is answered meanwhile."""
 
 
-def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], AppPart]) -> AppPart:
+def defer_part(paths: Sequence[str], modules: Sequence[str], make: Callable[[], AppPart]) -> AppPart:
     """Load a part soon after the service has started, or at once when a request for it comes, which then waits.
 
     What cannot be loaded is said in the log, and to whoever asks.

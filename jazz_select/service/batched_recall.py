@@ -80,7 +80,7 @@ class BatchedRecall:
         waiting = self._waiting.get(scope)
         if waiting is not None:
             answer: asyncio.Future[RecallResult] = loop.create_future()
-            waiting.append((query, focus, share and share.detached(), answer))
+            waiting.append((query, focus, share and share.detach(), answer))
             return await answer
         self._waiting[scope] = []
         try:
@@ -107,7 +107,7 @@ class BatchedRecall:
     async def _look_up(self, scope: _Scope, waiting: list[_Waiting]) -> None:
         try:
             with sharing_threads(waiting[0][2]):
-                found = await self._found(scope, waiting)
+                found = await self._recall_batch(scope, waiting)
         except asyncio.CancelledError:
             for *_, answer in waiting:  # nobody cancelled these
                 if not answer.done():
@@ -124,7 +124,7 @@ class BatchedRecall:
         finally:
             self._go_on(scope)
 
-    async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | BaseException]":
+    async def _recall_batch(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | BaseException]":
         """Recall for a batch; if that fails, for each request alone, so that one cannot fail the others."""
         if len(waiting) > 1:
             queries, focuses = [each[0] for each in waiting], [each[1] for each in waiting]

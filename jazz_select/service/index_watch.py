@@ -38,7 +38,7 @@ class IndexWatch:
         if not self._catalogues:
             return
         async with self._lock:
-            if self._looked_at is not None and _now() - self._looked_at < _FRESH_S:
+            if self._looked_at is not None and _loop_time() - self._looked_at < _FRESH_S:
                 return
             unavailable = ""
             for each in self._catalogues:
@@ -47,26 +47,26 @@ class IndexWatch:
                     unavailable = unavailable or await _look_at(each)
                     if unavailable:
                         each.note_index(unavailable)
-            self._looked_at = _now()
+            self._looked_at = _loop_time()
 
     async def run(self) -> None:
         """Look again and again, until cancelled, and restore what was lost."""
         pause_s, again_at = _EVERY_S, 0.0
         while self._catalogues:
             await asyncio.sleep(_EVERY_S)
-            began = _now()
+            began = _loop_time()
             await self.look()
             lost = [each for each in self._catalogues if each.is_ready and each.index_problem]
             if not lost:
                 pause_s = _EVERY_S
-            elif _now() >= again_at:
+            elif _loop_time() >= again_at:
                 restored = [await _restore(each) for each in lost]
                 pause_s = _EVERY_S if all(restored) else min(2 * pause_s, _AGAIN_MOST_S)
-                again_at = _now() + pause_s
-            await asyncio.sleep((_now() - began) * _SHARE)
+                again_at = _loop_time() + pause_s
+            await asyncio.sleep((_loop_time() - began) * _SHARE)
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 

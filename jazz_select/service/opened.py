@@ -46,7 +46,7 @@ async def open_service(
     base: Settings,
     agents: Sequence[AgentSource],
     *,
-    said: Callable[[str], object] = lambda _: None,
+    notify: Callable[[str], object] = lambda _: None,
     allow_delete: bool = False,
     options: ServeOptions | None = None,
 ) -> AsyncGenerator[ServedAgents]:
@@ -55,7 +55,7 @@ async def open_service(
     Args:
         base: Where the index is, and with which embedder.
         agents: Who is served. One without a key is open to whoever can connect.
-        said: Hears what there is to say of each agent, such as the notes of its sync.
+        notify: Called with each note on an agent, such as the notes of its sync.
         allow_delete: Whether most of the flows that were indexed may be gone; as of `sync_registry`.
         options: How much each key may add to a log within an hour.
 
@@ -67,7 +67,7 @@ async def open_service(
     """
     keys = _keys(agents)
     async with AsyncExitStack() as stack:
-        shared = await _shared(stack, base, agents)
+        shared = await _open_shared(stack, base, agents)
         memory = await stack.enter_async_context(await open_memory(base))
         master = await _master(base, shared)
         claims = None if shared is not None else await _claims_of_process(stack, base)
@@ -75,13 +75,13 @@ async def open_service(
         for each in agents:
             try:
                 kept = _Kept(claims=claims, shared=shared, master=master)
-                running = await _running(stack, each, memory, kept, options or ServeOptions())
+                running = await _load_catalogue(stack, each, memory, kept, options or ServeOptions())
             except JazzSelectError as error:
                 if len(agents) == 1:
                     if each.agents_file is None:
                         raise
                     raise ConfigError(f"{each.agents_file}: agent {each.settings.agent_id}: {error}") from error
-                running = RunningCatalogue(each.settings, memory, partial(_unusable, error))
+                running = RunningCatalogue(each.settings, memory, partial(_raise_unusable, error))
             made[each.settings.agent_id] = running
         served = ServedAgents(
             made,
@@ -91,17 +91,17 @@ async def open_service(
             teachers={digest for each in agents for digest in each.teachers},
         )
         served.shared = shared
-        await stack.enter_async_context(_following(served))
+        await stack.enter_async_context(_follow_replicas(served))
         for each, catalogue in zip(agents, served.values(), strict=True):
             try:
                 live = await catalogue.reload(allow_delete=allow_delete)
             except JazzSelectError as error:
                 if len(served) == 1:
                     raise
-                said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
+                notify(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
             for note in _notes(each, live):
-                said(f"agent {catalogue.agent_id}: {note}")
+                notify(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             raise ConfigError("none of the agents can be served: mend what is said of each")
         yield served
@@ -125,7 +125,7 @@ def _notes(source: AgentSource, live: Generation) -> Iterator[str]:
     yield from live.report.notes
 
 
-async def _running(
+async def _load_catalogue(
     stack: AsyncExitStack,
     source: AgentSource,
     memory: ProceduralMemory,
@@ -163,7 +163,7 @@ class _Kept:
     master: bytes
 
 
-async def _shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentSource]) -> "SharedState | None":
+async def _open_shared(stack: AsyncExitStack, base: Settings, agents: Sequence[AgentSource]) -> "SharedState | None":
     """Open what is shared with other replicas; return None where nothing is.
 
     Raises:
@@ -201,7 +201,7 @@ async def _share(made: RunningCatalogue, shared: "SharedState", options: ServeOp
     made.claims = shared.claims(agent_id)
     made.log = shared.log(agent_id, hourly_bytes=options.max_log_bytes_of_one)
     made.evidence = None if made.settings.evidence is None else made.log
-    made.learned = store = shared.learned(agent_id)
+    made.learned = store = shared.learned_examples(agent_id)
     if file is not None:
         given = await in_thread(load_overlay, file)
 
@@ -212,7 +212,7 @@ async def _share(made: RunningCatalogue, shared: "SharedState", options: ServeOp
 
 
 @asynccontextmanager
-async def _following(served: ServedAgents) -> AsyncGenerator[None]:
+async def _follow_replicas(served: ServedAgents) -> AsyncGenerator[None]:
     """Follow the other replicas while the block runs, if there are any; leave them at its end."""
     if served.shared is None:
         yield
@@ -239,7 +239,7 @@ async def _claims_of_process(stack: AsyncExitStack, base: Settings) -> SqliteCla
     return claims
 
 
-def _unusable(error: JazzSelectError) -> Sources:
+def _raise_unusable(error: JazzSelectError) -> Sources:
     """Raise, as the reader of an agent whose model or log is unusable."""
     raise ConfigError(f"{error}; mend that, and start the service again") from error
 

@@ -46,7 +46,7 @@ Rest = Literal["skip", "close", "none"]
 """What to do with what there still is of a refused body: read and forget it, close the connection; or there is none."""
 
 
-def refused(
+def refusal(
     status: int, detail: str, *, code: str = "", headers: dict[str, str] | None = None, rest: Rest = "skip"
 ) -> HTTPException:
     """Build the exception that refuses a request, for a reason that its sender can do something about."""

@@ -57,7 +57,7 @@ class CatalogueReloader:
         """
         seen, self.seen = look(self.places), ()
         try:
-            with self._as_written(seen):
+            with self._import_anew(seen):
                 self.seen = seen  # not before: what could not even begin is to be tried again
                 return self._read()
         except Exception:
@@ -66,19 +66,19 @@ class CatalogueReloader:
             raise FlowLoadError(str(self.places[0]), f"running it raised {describe_error(error)}") from error
 
     @contextmanager
-    def _as_written(self, seen: SeenFiles) -> Generator[None]:
+    def _import_anew(self, seen: SeenFiles) -> Generator[None]:
         """Make imports within the block read the files as they are now.
 
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
         connections. Where one did, all of them are run again. Where the block raises, what was imported before is
         there again.
         """
-        with self._alone():
+        with self._read_alone():
             places, written = roots(self.places), _digests(seen)
             anew = self._written not in (None, written)
             if not anew:
                 sys.modules.update(self._ours)
-            before = self._take(places) if anew else _there(places)
+            before = self._take(places) if anew else _loaded_modules(places)
             finder = _Finder(places)
             sys.meta_path.insert(0, finder)
             try:
@@ -90,10 +90,10 @@ class CatalogueReloader:
                 raise
             finally:
                 sys.meta_path.remove(finder)
-            self._ours, self._written = _there(places), written
+            self._ours, self._written = _loaded_modules(places), written
 
     @contextmanager
-    def _alone(self) -> Generator[None]:
+    def _read_alone(self) -> Generator[None]:
         if not _ONE_AT_A_TIME.acquire(timeout=self._patience_s):
             problem = (
                 f"another catalogue has been read for more than {self._patience_s:g} s: does a module of it wait for "
@@ -108,7 +108,7 @@ class CatalogueReloader:
     def _take(self, places: Sequence[str]) -> dict[str, ModuleType]:
         """Forget the imported modules of these places, including those from an earlier target of a link."""
         earlier = {name: module for name, module in self._ours.items() if sys.modules.get(name) is module}
-        taken = _there(places) | earlier
+        taken = _loaded_modules(places) | earlier
         for name in taken:
             del sys.modules[name]
         return taken
@@ -124,7 +124,7 @@ def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
     return found
 
 
-def _there(places: Sequence[str]) -> dict[str, ModuleType]:
+def _loaded_modules(places: Sequence[str]) -> dict[str, ModuleType]:
     return {
         name: module
         for name, module in tuple(sys.modules.items())
@@ -176,7 +176,9 @@ _AGAIN_MOST_S: Final = 60.0
 
 
 @asynccontextmanager
-async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | None = None) -> AsyncGenerator[None]:
+async def reload_on_change(
+    catalogues: Iterable[RunningCatalogue], *, every_s: float | None = None
+) -> AsyncGenerator[None]:
     """Reload changed files of these catalogues while the block runs: read, check, sync, then answer from them.
 
     Catalogues that are not read by a `CatalogueReloader` are left alone.
@@ -199,7 +201,7 @@ async def _watch(catalogue: RunningCatalogue, read: CatalogueReloader, every_s: 
         seen = await in_thread(look, read.places)
         took_s = monotonic() - began
         if seen != read.seen or catalogue.is_outdated:
-            await _settled(read.places, seen)
+            await _wait_until_settled(read.places, seen)
         elif again_at is None or monotonic() < again_at:
             await asyncio.sleep(max(_LOOK_S, took_s * _SHARE) if every_s is None else every_s)
             continue
@@ -215,7 +217,7 @@ async def _watch(catalogue: RunningCatalogue, read: CatalogueReloader, every_s: 
         pause_s = _AGAIN_S
 
 
-async def _settled(places: Sequence[str | Path], seen: SeenFiles) -> None:
+async def _wait_until_settled(places: Sequence[str | Path], seen: SeenFiles) -> None:
     for _ in range(_NOISY):
         await asyncio.sleep(_QUIET_S)
         later = await in_thread(look, places)

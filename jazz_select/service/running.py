@@ -192,8 +192,8 @@ class RunningCatalogue:
         async with self._one_at_a_time:
             started, self.is_outdated = perf_counter(), False
             try:
-                found = await self._found()
-                made = await self._made(found, started, allow_delete=allow_delete)
+                found = await self._read_sources()
+                made = await self._make_generation(found, started, allow_delete=allow_delete)
             except Exception as error:
                 self.problem = str(error) if isinstance(error, JazzSelectError) else describe_error(error)
                 self.failures += 1
@@ -230,7 +230,7 @@ class RunningCatalogue:
             if self.agreement is None:
                 await self._write_again()
             else:
-                await self.agreement.restored(self._write_again, self._has_flows)
+                await self.agreement.restore_index(self._write_again, self._has_flows)
             self.note_index("")
 
     async def _has_flows(self) -> bool:
@@ -249,7 +249,7 @@ class RunningCatalogue:
         count = len(report.created) + len(report.updated)
         _log.warning("agent %s: %d flows were gone from the index, and are written again", self.agent_id, count)
 
-    async def _found(self) -> Sources:
+    async def _read_sources(self) -> Sources:
         """Read the catalogue in its own thread, since a module may never return."""
         reading = asyncio.create_task(in_daemon_thread(self.read, name=_READS))
         try:
@@ -271,7 +271,7 @@ class RunningCatalogue:
         if self.is_outdated:
             reading.exception()  # looked at: what it was is found out by the next reading
 
-    async def _made(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
+    async def _make_generation(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
         selector = self.selector(found.registry)
         agent = await self._agent(selector, found)
         learned = await in_thread(self.learned_now)
@@ -287,7 +287,9 @@ class RunningCatalogue:
                 allow_delete=allow_delete,
             )
 
-        report = await (sync() if self.agreement is None else self._agreed(self.agreement, found, learned, sync))
+        report = await (
+            sync() if self.agreement is None else self._sync_with_replicas(self.agreement, found, learned, sync)
+        )
         if self.evidence is not None:
             await selector.measure()
         return Generation(
@@ -301,7 +303,7 @@ class RunningCatalogue:
             took_s=perf_counter() - started,
         )
 
-    async def _agreed(
+    async def _sync_with_replicas(
         self,
         agreement: "Agreement",
         found: Sources,

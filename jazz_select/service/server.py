@@ -50,14 +50,14 @@ class PatientProtocol(HttpToolsProtocol):
     """Whether what comes is thrown away, until the connection is closed."""
 
     @classmethod
-    def within(cls, options: ServeOptions) -> type[asyncio.Protocol]:
+    def with_options(cls, options: ServeOptions) -> type[asyncio.Protocol]:
         """Bind this protocol to the limits of one service."""
         return type(cls.__name__, (cls,), {"options": options, "kept": Connections(options)})
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wait for a head, where there is room."""
         super().connection_made(transport)
-        made = Connection.of(transport)
+        made = Connection.from_transport(transport)
         if not self.kept.take(made):
             self._say(503, "there is no room for one more connection: come again in a moment", NO_ROOM)
             return
@@ -170,7 +170,7 @@ _OWN_FILES: Final = 256
 _OWN_AND_GROUP: Final = 0o660
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_address(host: str, port: int) -> socket.socket:
     """Open a socket that listens at an address; port 0 takes a free one."""
     with ExitStack() as failed:
         try:
@@ -189,7 +189,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def bound_file(path: Path) -> socket.socket:
+def bind_file(path: Path) -> socket.socket:
     """Open a socket that listens at a file, for its owner and group; replace the file of a dead process."""
     if not hasattr(socket, "AF_UNIX"):
         raise ConfigError("uds: this system has no such sockets; use --host and --port")
@@ -233,7 +233,7 @@ async def serve(
     """Answer what comes until a signal, or its life, says stop; then finish what is in flight."""
     config = uvicorn.Config(
         app,
-        http=PatientProtocol.within(replace(options, max_connections=_most_connections(options.max_connections))),
+        http=PatientProtocol.with_options(replace(options, max_connections=_most_connections(options.max_connections))),
         loop="none",
         ws="none",
         lifespan="on",

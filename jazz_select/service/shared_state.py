@@ -61,7 +61,7 @@ class OverlayDocument:
             ConfigError: It is something else.
             DatabaseError: It cannot be read.
         """
-        return self._read(self._documents.read(_LEARNED))
+        return self._parse_overlay(self._documents.read(_LEARNED))
 
     def change(self, change: Callable[[Overlay], Overlay]) -> Overlay:
         """Change what is there.
@@ -72,16 +72,16 @@ class OverlayDocument:
         """
         made: list[Overlay] = []
 
-        def changed(content: str | None) -> str | None:
-            before = self._read(content)
+        def change_content(content: str | None) -> str | None:
+            before = self._parse_overlay(content)
             after = change(before)
             made[:] = [after]
             return None if after is before else after.model_dump_json()
 
-        self._documents.change(_LEARNED, changed)
+        self._documents.change(_LEARNED, change_content)
         return made[0]
 
-    def _read(self, content: str | None) -> Overlay:
+    def _parse_overlay(self, content: str | None) -> Overlay:
         if content is None:
             return Overlay()
         try:
@@ -108,7 +108,7 @@ class SharedState:
         """Open the log of an agent; close it, so that what is queued is written."""
         return OutcomeLog.of_store(PostgresLogStore(self.database, agent_id), hourly_bytes=hourly_bytes)
 
-    def learned(self, agent_id: str) -> OverlayDocument:
+    def learned_examples(self, agent_id: str) -> OverlayDocument:
         """Return what was learned for an agent."""
         return OverlayDocument(Documents(self.database, agent_id))
 
@@ -185,7 +185,7 @@ async def publishing(
     agent_id = settings.agent_id
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(open_shared_state(settings))
-        catalogue, store = shared.catalogue(agent_id), shared.learned(agent_id)
+        catalogue, store = shared.catalogue(agent_id), shared.learned_examples(agent_id)
         if not dry_run:
             await stack.enter_async_context(catalogue.syncing())
         learned = await in_thread(store.load)

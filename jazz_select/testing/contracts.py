@@ -198,14 +198,14 @@ def check_embedder(embedder: Embedder) -> None:
     rows = embedder.embed(_TEXTS)
     _check_rows(rows, (len(_TEXTS), dim), "embed(texts)")
     _check_rows(embedder.embed([]), (0, dim), "embed([])")
-    require(_near(rows, embedder.embed(_TEXTS)), "embed() of the same texts must give the same vectors")
+    require(_are_near(rows, embedder.embed(_TEXTS)), "embed() of the same texts must give the same vectors")
     alone = np.concatenate([embedder.embed([text]) for text in _TEXTS])
-    require(_near(rows, alone), "a text's vector must not depend on the texts beside it, nor on their order")
+    require(_are_near(rows, alone), "a text's vector must not depend on the texts beside it, nor on their order")
     for text in _TEXTS:
         _check_rows(embedder.embed_query(text)[np.newaxis], (1, dim), f"embed_query({text[:20]!r})")
     if isinstance(embedder, BatchEmbedder):
         asked = np.stack([embedder.embed_query(text) for text in _TEXTS])
-        require(_near(embedder.embed_queries(_TEXTS), asked), "embed_queries() must give what embed_query() gives")
+        require(_are_near(embedder.embed_queries(_TEXTS), asked), "embed_queries() must give what embed_query() gives")
 
     query = embedder.embed_query(_TEXTS[0])
     require(
@@ -263,7 +263,7 @@ def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:
     require(bool(unit.all()), f"{call} must have rows of length 1, or 0 where there is no token: {lengths.tolist()}")
 
 
-def _near(these: Vectors, those: Vectors) -> bool:
+def _are_near(these: Vectors, those: Vectors) -> bool:
     """Whether rows point the same way, within the noise that padding and batching cause in some models."""
     zero = ~these.any(axis=1) & ~those.any(axis=1)
     return bool((zero | (np.sum(these * those, axis=1) > _CLOSE)).all())

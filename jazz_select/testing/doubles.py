@@ -216,7 +216,7 @@ class Cassette:
         self.asked: list[Recorded] = []
         self._known_by = known_by
         self.left: list[Recorded] = (
-            [replace(each, known_by=known_by) for each in _read(self.path)] if self.path.exists() else []
+            [replace(each, known_by=known_by) for each in _read_records(self.path)] if self.path.exists() else []
         )
         self.missing: list[Recorded] = []
         self.turn = 0
@@ -287,7 +287,7 @@ class Cassette:
         """Write the used records, then the unused ones; each text once, by lines or compressed."""
         texts: dict[str, list[str] | str] = {}
 
-        def kept(text: str) -> str:
+        def store_text(text: str) -> str:
             name = sha256(text.encode()).hexdigest()[:8]
             texts[name] = text.split("\n") if len(text) <= _LONG else b64encode(compress(text.encode(), 9)).decode()
             return name
@@ -300,7 +300,7 @@ class Cassette:
                 "digest": each.digest,
                 "begins": each.messages[-1].content[:_SHOWN] if each.messages else "",
                 "reply": each.reply,
-                "prompt": [[message.role, kept(message.content)] for message in each.messages],
+                "prompt": [[message.role, store_text(message.content)] for message in each.messages],
                 **({} if each.schema is None else {"schema": each.schema}),
             }
             for each in (*self.asked, *self.left)
@@ -310,7 +310,7 @@ class Cassette:
         self.path.write_text(written + "\n", encoding="utf-8", newline="\n")
 
 
-def _read(path: Path) -> list[Recorded]:
+def _read_records(path: Path) -> list[Recorded]:
     """Read the records. Compute their digests anew, so that hand-edited records are not trusted."""
     given = json.loads(path.read_text("utf-8"))
     texts = {
@@ -475,17 +475,19 @@ class ScriptedDecider:
         if isinstance(answer, DecisionReply):
             return answer
         if isinstance(answer, str):
-            answer = {name: self._chosen(each, answer) for name, each in questions.items()}
+            answer = {name: self._choose_label(each, answer) for name, each in questions.items()}
         return DecisionReply(cast("Probabilities", answer), self._usage, "scripted")
 
-    def _chosen(self, question: Question, label: str) -> dict[str, float]:
+    def _choose_label(self, question: Question, label: str) -> dict[str, float]:
         labels = labels_of(question)
         if label in labels:
             return likely(question, label, self._sure)
         return likely(question, labels[0], 1 / len(labels) + 0.01)
 
 
-def _each(give: Callable[[Sequence[str]], Mapping[str, Any]]) -> Callable[[str, Mapping[str, Question]], DecisionReply]:
+def _answer_each(
+    give: Callable[[Sequence[str]], Mapping[str, Any]],
+) -> Callable[[str, Mapping[str, Question]], DecisionReply]:
     def answer(_: str, questions: Mapping[str, Question]) -> DecisionReply:
         return DecisionReply({name: give(labels_of(each)) for name, each in questions.items()}, None, "liar")
 
@@ -493,15 +495,15 @@ def _each(give: Callable[[Sequence[str]], Mapping[str, Any]]) -> Callable[[str, 
 
 
 LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]] = {
-    "ones": _each(lambda labels: dict.fromkeys(labels, 1.0)),
-    "even": _each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
-    "nan": _each(lambda labels: dict.fromkeys(labels, nan)),
-    "infinite": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
-    "negative": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
-    "unsummed": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
-    "too few options": _each(lambda labels: {labels[0]: 1.0}),
-    "unknown option": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
-    "texts": _each(lambda labels: dict.fromkeys(labels, "very likely")),
+    "ones": _answer_each(lambda labels: dict.fromkeys(labels, 1.0)),
+    "even": _answer_each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
+    "nan": _answer_each(lambda labels: dict.fromkeys(labels, nan)),
+    "infinite": _answer_each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
+    "negative": _answer_each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
+    "unsummed": _answer_each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
+    "too few options": _answer_each(lambda labels: {labels[0]: 1.0}),
+    "unknown option": _answer_each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
+    "texts": _answer_each(lambda labels: dict.fromkeys(labels, "very likely")),
     "no question": lambda _, __: DecisionReply({}, None, "liar"),
     "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
     "nothing": lambda _, __: cast("DecisionReply", None),

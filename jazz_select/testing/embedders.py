@@ -67,13 +67,13 @@ class FailingEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Fail or delegate."""
-        return self._working().embed(texts)
+        return self._checked_embedder().embed(texts)
 
     def embed_query(self, text: str) -> Vectors:
         """Fail or delegate."""
-        return self._working().embed_query(text)
+        return self._checked_embedder().embed_query(text)
 
-    def _working(self) -> Embedder:
+    def _checked_embedder(self) -> Embedder:
         if self.failing:
             raise self._error
         return self._embedder

@@ -63,7 +63,7 @@ class ProviderCase:
         return self.name
 
 
-def _refused(status: int, *, retryable: bool) -> ProviderCase:
+def _refusal_case(status: int, *, retryable: bool) -> ProviderCase:
     return ProviderCase(name=str(status), status=status, error=ModelError, retryable=retryable)
 
 
@@ -78,8 +78,8 @@ PROVIDER_CASES: tuple[ProviderCase, ...] = (
     ProviderCase(name="garbage", act="garbage", error=ModelError, retryable=True),
     ProviderCase(name="hangs up in the middle", act="cut", error=ModelError, retryable=True),
     ProviderCase(name="hangs up at once", act="hang up", error=ModelError, retryable=True),
-    *(_refused(status, retryable=False) for status in (400, 401, 403, 404, 413, 422)),
-    *(_refused(status, retryable=True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+    *(_refusal_case(status, retryable=False) for status in (400, 401, 403, 404, 413, 422)),
+    *(_refusal_case(status, retryable=True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
     ProviderCase(name="an error page", status=502, act="garbage", error=ModelError, retryable=True),
     ProviderCase(name="429, wait 7 s", status=429, wait_s=7, error=ModelError, retryable=True),
     ProviderCase(name="429, wait until", status=429, wait_s=30, wait_until=True, error=ModelError, retryable=True),

@@ -177,7 +177,9 @@ def as_native(reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
     read = read_tool_reply(reply.text) if tools else ToolReply()
     if not read.calls:
         return reply
-    calls = [NativeCall(name=each.tool, arguments=each.arguments, id=each.id) for each in Plan.of(read.calls).steps]
+    calls = [
+        NativeCall(name=each.tool, arguments=each.arguments, id=each.id) for each in Plan.from_steps(read.calls).steps
+    ]
     return replace(reply, text=read.text, tool_calls=tuple(calls), origin=reply.text)
 
 

@@ -32,7 +32,7 @@ from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.servers_file import servers_of
 from jazz_select.service.running import RunningCatalogue, Sources
-from jazz_select.service.server import bound, serve
+from jazz_select.service.server import bind_address, serve
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
@@ -100,7 +100,7 @@ async def serving() -> AsyncGenerator[str]:
     entry = {"command": sys.executable, "args": [str(HERE / "everything.py")], "prefix": "", "trusted": True}
     gateway = Gateway(servers_of({"mcpServers": {"everything": entry}}))
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory, gateway.running():
-        if not await gateway.tried(_START_S):
+        if not await gateway.wait_until_tried(_START_S):
             sys.exit(f"the suite's own tools were not listed within {_START_S} s")
         found = Sources(registry=registry, tools=Toolbox())
         running = RunningCatalogue(Settings(agent_id="support"), memory, lambda: found)
@@ -109,7 +109,7 @@ async def serving() -> AsyncGenerator[str]:
         mcp_app = McpApp(served, lambda each: AgentServer(each, gateway, listed="all"))
         options, life, ready = ServeOptions(stop_s=1, panel=False), Lifecycle(), asyncio.Event()
         app = make_app(served, options, life=life, parts=[mcp_app.part()])
-        listening = bound("127.0.0.1", 0)
+        listening = bind_address("127.0.0.1", 0)
         task = asyncio.create_task(serve(app, listening, options=options, life=life, ready=ready.set))
         try:
             await asyncio.wait_for(ready.wait(), _START_S)

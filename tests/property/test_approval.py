@@ -106,7 +106,7 @@ def test_an_executor_destroys_what_was_allowed(shop: Shop, steps: list[Any], kno
 @CASES
 @given(shop=shops, steps=st.lists(st.builds(PlanStep, tool=names, arguments=arguments), max_size=4))
 def test_a_plan_destroys_what_was_allowed(shop: Shop, steps: list[PlanStep]) -> None:
-    asyncio.run(run_plan(Plan.of(steps), shop.tools, approve=shop.approve))
+    asyncio.run(run_plan(Plan.from_steps(steps), shop.tools, approve=shop.approve))
     assert shop.ran == shop.allowed
 
 

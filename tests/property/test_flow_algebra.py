@@ -6,20 +6,17 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, ParallelFlow, SequentialFlow
 from jazz_select.errors import FlowValidationError
 from jazz_select.text import clean, nfc
 from jazz_select.values import flow_id
-from tests.depth import examples as so_many
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 filled = text.filter(lambda value: bool(value.strip()))
 names = st.sampled_from(["refund", "exchange", "cancel"])
-WHOLE = settings(max_examples=so_many(400))
-"""Of what is drawn with whole definitions, which takes longest."""
 tricky = st.one_of(text, st.text("-<>&\"'\r\n\t\x00 ]", max_size=12))
 
 
@@ -43,7 +40,6 @@ def build(definition: dict[str, Any], registry: FlowRegistry | None = None) -> F
     return Flow(**definition, registry=FlowRegistry(min_examples=0) if registry is None else registry, replace=True)
 
 
-@WHOLE
 @given(definitions(), st.booleans())
 def test_the_prompt_is_xml_and_gives_back_every_text(definition: dict[str, Any], verbose: bool) -> None:
     root = ET.fromstring(build(definition).build_prompt(verbose=verbose))  # noqa: S314
@@ -67,7 +63,6 @@ def test_the_condition_of_a_branch_comes_back(when: str, verbose: bool) -> None:
     assert branch.get("when") == clean(when)
 
 
-@WHOLE
 @given(definitions(), definitions())
 def test_checksums_are_equal_where_definitions_are_and_only_there(left: dict[str, Any], right: dict[str, Any]) -> None:
     assert build(left).compute_checksum() == build(dict(left)).compute_checksum()
@@ -75,7 +70,6 @@ def test_checksums_are_equal_where_definitions_are_and_only_there(left: dict[str
 
 
 @pytest.mark.spec("003.14")
-@WHOLE
 @given(definitions(), definitions())
 def test_a_composite_changes_with_its_part_and_only_with_it(left: dict[str, Any], right: dict[str, Any]) -> None:
     registry = FlowRegistry(min_examples=0)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, pointer_problem
 from jazz_select.routing.plans.plan_runner import run_plan
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.tools.tool import Tool
@@ -51,7 +51,7 @@ def test_whatever_is_answered_runs_or_is_an_error(reply: object) -> None:
 @given(value=values, text=st.text(max_size=20))
 def test_every_part_of_a_value_has_a_pointer(value: Any, text: str) -> None:
     def walk(part: Any, pointer: str) -> None:
-        assert not malformed(pointer)
+        assert not pointer_problem(pointer)
         assert look_up(value, pointer) is part
         if isinstance(part, dict):
             for key, inner in part.items():  # pyright: ignore[reportUnknownVariableType] - JSON, as drawn
@@ -61,7 +61,7 @@ def test_every_part_of_a_value_has_a_pointer(value: Any, text: str) -> None:
                 walk(inner, f"{pointer}/{place}")
 
     walk(value, "")
-    if not malformed(text):
+    if not pointer_problem(text):
         assert isinstance(look_up(value, text), Missing | object)
 
 
@@ -83,7 +83,7 @@ def refers_to_itself(graph: list[list[int]]) -> bool:
 @given(graph=graphs())
 @settings(deadline=None)
 def test_a_plan_runs_whole_unless_it_has_a_circle(graph: list[list[int]]) -> None:
-    plan = Plan.of(
+    plan = Plan.from_steps(
         PlanStep(
             id=f"n{place}", tool="echo", arguments={"value": [place, *({"$ref": f"n{other}"} for other in others)]}
         )

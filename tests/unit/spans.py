@@ -58,7 +58,7 @@ async def everything_fails() -> None:
     await FlowExecutor(own).run(["find_order"], {"order_id": "A1"})
     await choosing.run(["find_order", point], {"order_id": "A1"})
     await choosing.run([SAID])
-    await run_plan(Plan.of([PlanStep(id="s1", tool="find_order", arguments={"order_id": SAID})]), own)
+    await run_plan(Plan.from_steps([PlanStep(id="s1", tool="find_order", arguments={"order_id": SAID})]), own)
     await selector(ScriptedModel(ModelError("m", SAID, retryable=False))).select("money")
     turn = Router(TurnState, guards=[], routes={}, actions={}, plan=plan, rewrites=[rewrite])
     await turn.run(TurnState())

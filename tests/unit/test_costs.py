@@ -148,7 +148,7 @@ async def test_what_a_tool_returns_is_compared_by_name_as_far_as_a_context_is(na
     executor = FlowExecutor([first, _search()])
     with steps() as called:
         result = await executor.run(["first", "search"], {})
-    assert called["_folded"] + called["translate"] < 10_000
+    assert called["_fold_name"] + called["translate"] < 10_000
     assert result.records[-1].arguments == {"query": "found"}
 
 

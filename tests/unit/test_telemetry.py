@@ -78,7 +78,7 @@ async def test_a_plan_is_in_the_trace_in_planned_order_and_failures_with_it() ->
     def fails(email: str) -> str:
         raise ValueError(email)
 
-    plan = Plan.of(
+    plan = Plan.from_steps(
         [
             PlanStep(id="s1", tool="find_order", arguments={"order_id": "A1"}),
             PlanStep(id="s2", tool="send_mail", arguments={"email": {"$ref": "s1#/email"}}),

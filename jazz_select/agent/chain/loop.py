@@ -447,7 +447,7 @@ class _Loop:
         if not refers_to_results(read.text):
             await self._say(read.text)
             results = self._record(await self._run_calls(read.calls, problem, number))
-            closing = self._closing(read.calls, results)
+            closing = self._closing_text(read.calls, results)
             await self._say(closing)
             return results, closing or read.text, False
         place = len(self.entries)
@@ -456,7 +456,7 @@ class _Loop:
         await self._say(said, place)
         return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
 
-    def _closing(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
+    def _closing_text(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
         """Return what the call that ends the chain has to tell, if all calls beside it were made."""
         last = calls[-1] if calls else None
         own = last.arguments.get("text") if last is not None and last.tool in self.ends_with else None
@@ -490,7 +490,9 @@ class _Loop:
         ]
         if reply.truncated:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
-        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
+        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).drop_doubtful_calls(
+            self.runner.is_destructive
+        )
 
     def _parse_reply(self, text: str) -> ToolReply:
         """Read a reply in the text form.
@@ -498,7 +500,7 @@ class _Loop:
         JSON that is no call counts as the answer, with two exceptions: the schema has its own way to answer in JSON, or
         the JSON names a tool and may be a call in an unknown shape.
         """
-        read = read_tool_reply(text).trusted(self.runner.is_destructive)
+        read = read_tool_reply(text).drop_doubtful_calls(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
             return ToolReply(note="the reply is JSON, but none of the three shapes")
         named = self._tool_named_in(parse_whole(read.text)) if read.is_data else ""

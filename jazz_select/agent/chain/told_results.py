@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.days import month_in_words
-from jazz_select.routing.plans.plan import look_up, malformed
+from jazz_select.routing.plans.plan import look_up, pointer_problem
 from jazz_select.text import as_text, number_text
 from jazz_select.texts import current_language, say
 
@@ -39,7 +39,7 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     end = 0
     for found in _REFERENCE.finditer(text):
         step, pointer = found.groups()
-        value = look_up(outputs[step], pointer) if step in outputs and not malformed(pointer) else None
+        value = look_up(outputs[step], pointer) if step in outputs and not pointer_problem(pointer) else None
         value = _in_words(value, pointer, is_amount=not _SAYS_CENTS.match(text, found.end()))
         if not value:
             return ""

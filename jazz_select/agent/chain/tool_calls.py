@@ -78,7 +78,7 @@ class ToolRunner:
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Run these calls in planned order, those that only read side by side, and return each with its result."""
-        plan = Plan.of(steps)
+        plan = Plan.from_steps(steps)
         problems = plan.problems or dangling_references(plan, self.index)
         if problems:
             return await self.refuse(plan.steps, round_, f"not run: {'; '.join(problems)}")
@@ -128,7 +128,7 @@ class ToolRunner:
     async def refuse(self, steps: Iterable[PlanStep], round_: int, problem: str) -> list[Made]:
         """Refuse all these calls for one reason."""
         refused: list[Made] = []
-        for step in Plan.of(steps).steps:
+        for step in Plan.from_steps(steps).steps:
             call = _request(step, round_, "")
             refused.append((call, await self._emit(_failure(call, "", problem))))
         return refused
@@ -169,7 +169,7 @@ class ToolRunner:
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         if waits:
-            return self._announced(call, tool, shown, [*waits])
+            return self._announce_call(call, tool, shown, [*waits])
         # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
         shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
         call = replace(call, arguments=given_arguments(tool, shown))
@@ -177,7 +177,7 @@ class ToolRunner:
         made_of, result = await self._make_call(call, tool, arguments)
         return made_of, replace(result, dropped=dropped)
 
-    def _announced(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
+    def _announce_call(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
         """Let a call wait for the approval of those whose outputs it uses. What only reads is not kept for later."""
         problem = f"not run: it uses the output of {', '.join(waits)}, which has to be approved first"
         ids = {each: self._ids.get((call.round, each), "") for each in waits}

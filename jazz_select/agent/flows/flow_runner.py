@@ -231,7 +231,7 @@ class FlowRunner:
         chain, is_whole = chain_of(flow), self._is_whole(flow, so_far.path)
         is_for_every = self.every and so_far.path == "0" and self.go_on is not None and not flow.composite
         if not flow.manual and not is_for_every and not chain:
-            so_far = await self._asking(flow, so_far, ())
+            so_far = await self._ask_inputs(flow, so_far, ())
         if flow.manual:
             run = replace(so_far, status="open", problem=_MANUAL)
         elif is_for_every:
@@ -241,7 +241,7 @@ class FlowRunner:
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
             run = replace(so_far, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, so_far.done):
-            run = await self._chained(flow, so_far, left)
+            run = await self._run_chain(flow, so_far, left)
         elif chain or flow.composite:
             run = so_far
         else:
@@ -251,7 +251,7 @@ class FlowRunner:
         mine = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
         if run.status == "open" and self.go_on is not None and mine:
             run = await _as_far(run, self.go_on(flow, run))
-        return self._blocked(flow, run) if run.status == "open" else run
+        return self._block(flow, run) if run.status == "open" else run
 
     def _is_whole(self, flow: BaseFlow, path: str) -> bool:
         """Whether a model runs a composite as a whole: it has written steps, and no part has a chain or is manual.
@@ -264,7 +264,7 @@ class FlowRunner:
         own = flow.composite and bool(flow.steps) and not any(map(chain_of, walk_flow(flow))) and not manual
         return self.go_on is not None and own and not so_far
 
-    def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
+    def _block(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         if flow.manual:
             return replace(run, status="blocked")
         step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
@@ -274,7 +274,7 @@ class FlowRunner:
             return run
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
-    async def _chained(self, flow: BaseFlow, so_far: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
+    async def _run_chain(self, flow: BaseFlow, so_far: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         names, chain = [name for name, _ in left], [step for _, step in left]
         has_stayed = so_far.left[:1] == tuple(names[:1])
         if so_far.tool and has_stayed and self._may_be(so_far.tool, chain[0]):
@@ -282,12 +282,12 @@ class FlowRunner:
         so_far = replace(so_far, left=tuple(names))
         if problem := self._lacks_context(chain):
             return replace(so_far, status="failed", problem=problem)
-        so_far = await self._asking(flow, so_far, chain)
+        so_far = await self._ask_inputs(flow, so_far, chain)
         if so_far.status != "done":
             return so_far
         size, later = self._until_effect(chain, so_far.facts)
         size = min(size, self._until_input(flow, so_far, chain))
-        ran = await self._executed(flow, so_far, chain[:size], later)
+        ran = await self._execute_steps(flow, so_far, chain[:size], later)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
@@ -311,14 +311,14 @@ class FlowRunner:
             final=so_far.final or any(self._destroys(record) for record in tried),
         )
         if ran.status == "ok":
-            return run if size == len(chain) else await self._chained(flow, run, left[size:])
+            return run if size == len(chain) else await self._run_chain(flow, run, left[size:])
         good = [*so_far.records, *good]
         return self._stopped_run(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
 
     def _destroys(self, record: StepRecord) -> bool:
         return record.status != "refused" and self.executor.tools[record.tool].destructive
 
-    async def _executed(
+    async def _execute_steps(
         self, flow: BaseFlow, so_far: FlowRun, steps: Sequence[Step], later: Sequence[CallToCome]
     ) -> RunResult:
         """Run steps on the facts of a run, and say what a call returned that others follow."""
@@ -390,7 +390,7 @@ class FlowRunner:
         return replace(run, status="open" if is_open else "failed", problem=last.error or _OPEN)
 
     def _wait_for_inputs(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...]) -> FlowRun:
-        if unfound := self._unfound(run, last.missing):
+        if unfound := self._unfound_values(run, last.missing):
             return replace(run, status="failed", unfound=unfound, problem=last.error)
         waits = replace(run, status="waiting", records=good, tool=last.tool)
         return replace(waits, asks=last.missing, problem=last.error)
@@ -437,7 +437,7 @@ class FlowRunner:
             return None
         return lambda records: deciding(flow, [self._stored_call(each) for each in records if each.status == "ok"])
 
-    def _unfound(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
+    def _unfound_values(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
         """Return the missing values that a tool of this chain should have returned.
 
         A value that is also an input of such a tool is left out: the user can give it.
@@ -460,7 +460,7 @@ class FlowRunner:
         tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
         return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
 
-    async def _asking(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
+    async def _ask_inputs(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns, or if a value is none of the choices.
 
         Inputs are asked for before anything runs, because half a chain may be worse than none. Only those that depend
@@ -544,12 +544,12 @@ class FlowRunner:
                 options[name] = listed
             if listed is not None and not listed.entries:
                 self._refuse_empty(flow, waits, declared[name])
-            proposed = self._proposed(flow, declared[name], state)
+            proposed = self._proposed_value(flow, declared[name], state)
             if proposed is not None and name not in self.rejected and name not in waits.wrong:
                 choices[name] = (proposed,)
         return replace(waits, options=options, choices=choices)
 
-    def _proposed(self, flow: BaseFlow, declared: Input, state: InputState) -> Any:
+    def _proposed_value(self, flow: BaseFlow, declared: Input, state: InputState) -> Any:
         """Return the value to propose for an input, in the type of the parameter; or None."""
         proposed = state.value(declared.proposes_from) if declared.proposes_from else declared.propose
         if not isinstance(proposed, str | int | float):

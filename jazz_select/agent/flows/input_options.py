@@ -11,7 +11,7 @@ from jazz_select.flow.inputs import Input, InputState, ToolChoices
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.executor import arguments_of
 from jazz_select.routing.flow_inputs import entries_of, in_type_of
-from jazz_select.routing.question import visible
+from jazz_select.routing.question import escape_invisible
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool, fingerprint
 from jazz_select.routing.tools.context_inputs import bind_context, filled_arguments
@@ -107,7 +107,7 @@ def _options(entries: Sequence[Any], choices: ToolChoices, call: str) -> InputOp
             continue
         named = known.get(choices.label) if choices.label else None
         shown = number_text(named if _is_plain(named) else value)
-        found.setdefault(str(value), (value, beginning(visible(one_line(shown)), _LONGEST_LABEL)))
+        found.setdefault(str(value), (value, beginning(escape_invisible(one_line(shown)), _LONGEST_LABEL)))
     labels = Counter(label for _, label in found.values())
     told = [
         (value, label if labels[label] == 1 else f"{label} ({number_text(value)})") for value, label in found.values()

@@ -45,7 +45,7 @@ from jazz_select.phrases import QUESTION_MARKS, SENTENCES
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.question import described, unshowable
+from jazz_select.routing.question import describe_call, display_problem
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
@@ -187,12 +187,12 @@ class OpenFlowQuestion:
             case = f"{_ABOUT.format(which=_BELOW)}\n\n{self.procedure}"
         else:
             called = f"; to the user this one is {json_line(self._title)}" if self._title else ""
-            case = f"{_followed(_BELOW, called, native=native)}\n\n{self.procedure}"
+            case = f"{_procedure_text(_BELOW, called, native=native)}\n\n{self.procedure}"
         parts = (
             self.system,
             case,
             "" if self.flow else self._can_do,
-            *self._waiting,
+            *self._waiting_flows,
             self._facts_text,
             self._other_flows_text,
             f"{_CALLS}\n{calls}" if calls else "",
@@ -209,7 +209,7 @@ class OpenFlowQuestion:
         rules = (
             self.system,
             _IN_TURN,
-            f"WITH A PROCEDURE. {_followed(_NAMED, '', native=native)}",
+            f"WITH A PROCEDURE. {_procedure_text(_NAMED, '', native=native)}",
             f"ASKED ABOUT A PROCEDURE. {_ABOUT.format(which=_NAMED)}",
             f"WITHOUT A PROCEDURE. {_NO_PROCEDURE.format(where='that is told')}",
             NATIVE_INSTRUCTIONS if native else INSTRUCTIONS,
@@ -224,7 +224,7 @@ class OpenFlowQuestion:
         now = (
             f"{case}: {name_shown(self.flow)}{called}." if self.flow else f"WITHOUT A PROCEDURE. {_NONE_FITS}",
             f"Tools that may be called now: {', '.join(map(name_shown, usable)) or 'none'}.",
-            *self._waiting,
+            *self._waiting_flows,
             self._other_flows_text,
             f"{_CALLS_THEN}\n{calls}" if calls else "",
             self._lost_outputs_text,
@@ -238,7 +238,7 @@ class OpenFlowQuestion:
         return next((each.title for each in self.view.flows if each.name == self.within), "")
 
     @property
-    def _waiting(self) -> tuple[str, ...]:
+    def _waiting_flows(self) -> tuple[str, ...]:
         view = self.view
         waits = next((each.waits_for for each in view.flows if each.name == self.within), "") or view.waits_for
         asks_itself = self.flow and not self.only_about and view.waits_for and view.waiting == self.within
@@ -270,7 +270,7 @@ class OpenFlowQuestion:
         return f"Returned before and no longer known: {gone}." if gone else ""
 
 
-def _followed(which: str, called: str, *, native: bool) -> str:
+def _procedure_text(which: str, called: str, *, native: bool) -> str:
     return _PROCEDURE.format(which=which, title=called, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
 
 
@@ -288,12 +288,12 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
         if message.role == "user":
             before += [text for came, text in new if came <= then]
             new = [each for each in new if each[0] > then]
-            yield Message(role="user", content=_behind(before, message.content))
+            yield Message(role="user", content=_append_message(before, message.content))
             before = []
         else:
             yield replace(message, content=_PARTS.sub(r"[said: \1]", message.content))
     before += [text for _, text in new]
-    yield Message(role="user", content=_behind([*before, now], view.request.message or "(nothing)"))
+    yield Message(role="user", content=_append_message([*before, now], view.request.message or "(nothing)"))
 
 
 def _as_said(text: str) -> str:
@@ -315,7 +315,7 @@ def shown_texts(
     return texts
 
 
-def _behind(parts: Sequence[str], text: str) -> str:
+def _append_message(parts: Sequence[str], text: str) -> str:
     """Append what a user said to our parts, quoted, so that none of it passes for one of them."""
     return "\n\n".join((*parts, f"{_SAYS}\n{json_line(text)}"))
 
@@ -425,7 +425,7 @@ class OpenFlows:
         following = flow is not None and not only_about
         goes_on = following and hands_over and not hears_first
         reports = _Reports()
-        question, offered = await self._completed(
+        question, offered = await self._complete_question(
             OpenFlowQuestion(
                 view=view, system=self.system, lost=run.lost, within=within, only_about=only_about, goes_on=goes_on
             ),
@@ -554,10 +554,10 @@ class OpenFlows:
             if tool is None or tool.reads:
                 continue
             arguments = requests[each.round, each.id].arguments
-            told.append(described(tool.display_name, "", {} if unshowable("", arguments) else arguments))
+            told.append(describe_call(tool.display_name, "", {} if display_problem("", arguments) else arguments))
         return list(dict.fromkeys(told))
 
-    async def _completed(
+    async def _complete_question(
         self, draft: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
     ) -> tuple[OpenFlowQuestion, list[Tool]]:
         """Return the question with the flow's procedure and tools, and all tools to offer.

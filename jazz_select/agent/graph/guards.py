@@ -204,7 +204,7 @@ def run_guards(
                 continue
             problem = _problem(each, route, state)
             if problem:
-                return _failed(each.name, problem, touched)
+                return _failed_route(each.name, problem, touched)
             state = updated(state, route.updates)
             # Compared with the initial state, so that one guard may undo another's change.
             named |= route.updates.keys()
@@ -214,7 +214,7 @@ def run_guards(
             decision = ActionDecision(action=FINISH, reason=reason, arguments={"text": refusal.message})
             return Route(GUARD_FAILED, touched, decision)
         except Exception as error:  # noqa: BLE001 - any error of a guard
-            return _failed(each.name, describe_error(error), touched)
+            return _failed_route(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:
             return Route(route.tag, touched, route.decision)
     return Route(CONTINUE, touched)
@@ -228,7 +228,7 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
         return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards", of=guards))
     except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
         name, touched = reached[-1]
-        return _failed(name, describe_error(error), touched)
+        return _failed_route(name, describe_error(error), touched)
 
 
 def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:
@@ -245,6 +245,6 @@ def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:
     return ""
 
 
-def _failed(name: str, problem: str, updates: Mapping[str, Any]) -> Route:
+def _failed_route(name: str, problem: str, updates: Mapping[str, Any]) -> Route:
     reason = f"guard {name} failed: {problem}"
     return Route(GUARD_FAILED, updates, ActionDecision(action=FINISH, reason=reason))

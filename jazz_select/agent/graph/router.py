@@ -80,7 +80,7 @@ class Run(Generic[StateT]):
         Raises:
             SnapshotError: The turn has ended, or its state does not survive JSON.
         """
-        return Snapshot.of(self.node, self.state, self.trace)
+        return Snapshot.take(self.node, self.state, self.trace)
 
 
 def route_of_decision(decision: ActionDecision, known: Collection[str]) -> Route:

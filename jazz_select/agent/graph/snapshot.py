@@ -35,7 +35,7 @@ class Snapshot(BaseModel):
     version: int = VERSION
 
     @classmethod
-    def of(cls, node: str, state: TurnState, trace: tuple[NodeRecord, ...]) -> "Snapshot":
+    def take(cls, node: str, state: TurnState, trace: tuple[NodeRecord, ...]) -> "Snapshot":
         """Take a snapshot, and check that it can be read again.
 
         Raises:

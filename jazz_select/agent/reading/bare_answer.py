@@ -368,7 +368,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingCon
     ((name, want),) = wanted.items()
     declared = want.declared
     if declared is not None and declared.question:
-        own = _worded(name, want, text, context)
+        own = _word_answers(name, want, text, context)
         own = [] if own and is_no_value(text) else own
     else:
         words = normalized(text).split()
@@ -377,7 +377,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingCon
     return {name: own[0]} if len(own) == 1 and fits(name, own[0], want) else {}
 
 
-def _worded(name: str, want: Wanted, text: str, context: ReadingContext) -> list[object]:
+def _word_answers(name: str, want: Wanted, text: str, context: ReadingContext) -> list[object]:
     """Return the answers to the author's question for a text: identifiers, or the whole text."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     example = want.declared.example if want.declared is not None else ""
@@ -388,10 +388,10 @@ def _worded(name: str, want: Wanted, text: str, context: ReadingContext) -> list
     if not identifiers(example):
         return [text]
     found: list[object] = [*dict.fromkeys(identifiers(text))]
-    return found if len(found) == 1 and not _unaccounted(name, want, text, str(found[0]), context) else []
+    return found if len(found) == 1 and not _unaccounted_words(name, want, text, str(found[0]), context) else []
 
 
-def _unaccounted(name: str, want: Wanted, text: str, found: str, context: ReadingContext) -> list[str]:
+def _unaccounted_words(name: str, want: Wanted, text: str, found: str, context: ReadingContext) -> list[str]:
     """Return the words beside an identifier that neither introduce it nor are of its input or question."""
     table = phrases()
     question = want.declared.question if want.declared is not None else ""
@@ -609,7 +609,7 @@ async def approval_heard(
         return said, "", ()
     if decider is None:
         return said, why, ()
-    (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
+    (found,) = await _ask_decider(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
         return Consent("no"), "", (_as_read(decider, "the message", found),)
     if found.label == _YES:
@@ -634,7 +634,7 @@ async def flags_heard(
         return {}, ()
     values: dict[str, bool] = {}
     notes: list[str] = []
-    answers = await _decided(decider, asked, message, list(flags.values()), name="fill")
+    answers = await _ask_decider(decider, asked, message, list(flags.values()), name="fill")
     for name, found in zip(flags, answers, strict=True):
         if found.label in {_YES, _NO}:
             values[name] = found.label == _YES
@@ -648,7 +648,7 @@ def _as_read(decider: Decider, what: str, found: Decided) -> str:
     return f"the decider {decider.name} read {what} as {found.label}, at {found.probability or 0.0:.2f}"
 
 
-async def _decided(
+async def _ask_decider(
     decider: Decider, asked: str, message: str, questions: Sequence[ChoiceQuestion], *, name: str
 ) -> list[Decided]:
     state = f"The user was asked:\n{in_one_line(cut(asked, _LONGEST))}\n\nThe user says:\n{cut(message, _LONGEST)}"

@@ -30,7 +30,7 @@ def named_choice(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) 
         return {}
     value = option_named(options, _without_courtesies(message))
     if value is None:
-        value = _within(options, message)
+        value = _label_within(options, message)
     if value is None and options.is_whole and not any(map(str.isdigit, message)):  # a number may be meant as a value
         listed = [UserOption(flow_id=label, flow_name=label, title=label) for label in options.labels]
         option = named_in(message, listed)
@@ -65,7 +65,7 @@ def _place_named(message: str) -> int:
     return places[0] if is_one else 0
 
 
-def _within(options: InputOptions, message: str) -> Any:
+def _label_within(options: InputOptions, message: str) -> Any:
     """Return the only value whose label a short message holds whole, and does not deny: "in the lobby"; else None."""
     said = [word.strip(EDGES) for word in normalized(message).split()]
     if len(said) > _MOST_AROUND or has_denial(message):

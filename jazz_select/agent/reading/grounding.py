@@ -165,10 +165,10 @@ def refined(want: Wanted | None, declared: Input | None, options: InputOptions |
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
     """Render inputs for a model, a line each: name, type or members, and a short description."""
-    return tuple(in_one_line(_shown(name, each)) for name, each in [*wanted.items()][:_MOST_SHOWN])
+    return tuple(in_one_line(_describe_kinds(name, each)) for name, each in [*wanted.items()][:_MOST_SHOWN])
 
 
-def _shown(name: str, want: Wanted) -> str:
+def _describe_kinds(name: str, want: Wanted) -> str:
     found = alternatives(want.part, want.root)
     kinds = dict.fromkeys(str(each.schema.get("format") or each.type or "any") for each in found)
     members = [str(member) for each in found for member in _members(each.schema)]
@@ -215,7 +215,7 @@ def ground(
     for name, want in wanted.items():
         if values.get(name) is None:
             continue
-        counted, why = _counted(name, values[name], want, evidence(values[name]), context)
+        counted, why = _count_value(name, values[name], want, evidence(values[name]), context)
         if why:
             refused[name] = why
             if counted is not None and _names_one_thing(counted):
@@ -227,7 +227,8 @@ def ground(
         if name in found or not isinstance(several, list):
             continue
         checked = [
-            _counted(name, value, want, evidence(value), context) for value in cast("list[Any]", several)[:_MOST_MEANT]
+            _count_value(name, value, want, evidence(value), context)
+            for value in cast("list[Any]", several)[:_MOST_MEANT]
         ]
         accepted = [value for value, why in checked if not why]
         if len(accepted) > 1:
@@ -255,7 +256,7 @@ def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list
     return objects
 
 
-def _counted(
+def _count_value(
     name: str, value: Any, want: Wanted, said: Sequence[str], context: ReadingContext
 ) -> tuple[Any, Refusal | None]:
     """Return the value in the form that the input takes, or None, and the reason of a refusal, if it is refused."""
@@ -424,7 +425,7 @@ class _Text:
     @cached_property
     def spelt(self) -> frozenset[int]:
         """The numbers written in words."""
-        return frozenset(_spelled(self.folded))
+        return frozenset(_spelled_numbers(self.folded))
 
     @cached_property
     def long_numbers(self) -> frozenset[str]:
@@ -511,7 +512,7 @@ def numbers(text: str) -> Iterator[Decimal]:
     for written in dict.fromkeys(found[1] for found in _number().finditer(text)):
         yield from (Decimal(written),) if written.isdecimal() else decimals(written)
     yield from map(Decimal, dict.fromkeys(each for both in _range().finditer(text) for each in both.groups()))
-    yield from map(Decimal, _spelled(text))
+    yield from map(Decimal, _spelled_numbers(text))
 
 
 def decimals(number: str) -> Iterator[Decimal]:
@@ -590,7 +591,7 @@ def _stands(value: str, text: str) -> bool:
         _BEFORE.match(text, start)
         and _AFTER.match(text, end)
         and not category(text[end : end + 1] or " ").startswith("M")
-        for start, end in islice(_spaced(tight, text) if spaced else _places(value, text), _MOST_PLACES)
+        for start, end in islice(_spaced_spans(tight, text) if spaced else _places(value, text), _MOST_PLACES)
     )
 
 
@@ -601,7 +602,7 @@ def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
         start = text.find(value, start + 1)
 
 
-def _spaced(tight: str, text: str) -> Iterator[tuple[int, int]]:
+def _spaced_spans(tight: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a number in a text, with or without blanks in it."""
     pattern = re.compile(" ?".join(map(re.escape, tight)))
     found = pattern.search(text)
@@ -619,7 +620,7 @@ def _plain(number: str, thousands: str, point: str) -> str:
     return "".join(groups) + (f".{rest}" if rest else "")
 
 
-def _spelled(text: str) -> list[int]:
+def _spelled_numbers(text: str) -> list[int]:
     """Return the whole numbers in words in a normalized text, except parts of larger numbers."""
     tokens = _TOKEN.findall(text)
     found = [ordinal_words()[token] for token in tokens if token in ordinal_words()]

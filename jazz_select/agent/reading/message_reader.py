@@ -52,7 +52,7 @@ class MessageReader:
         if (small_talk := self._small_talk(state)) is not None:
             return small_talk
         if state.pending is not None:
-            if (corrected := await self._corrected(state, state.pending)) is not None:
+            if (corrected := await self._read_correction(state, state.pending)) is not None:
                 return corrected
             decider = self.selections.decider
             heard, why, notes = await approval_heard(decider, state.pending, state.request.message)
@@ -86,7 +86,7 @@ class MessageReader:
         flows = self.selections.selector.flow_registry.values()
         return None if any(is_named(flow, message) for flow in flows) else Reading(thanks=True)
 
-    async def _corrected(self, state: TurnState, pending: PendingCall) -> Reading | None:
+    async def _read_correction(self, state: TurnState, pending: PendingCall) -> Reading | None:
         """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
         top, message, context = state.agenda.top, state.request.message, reading_context(state.request)
         if top is None or top.name != pending.flow or top.is_final or not is_correction(message, context):
@@ -121,7 +121,7 @@ class MessageReader:
         if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
             return reading
         heard = self._consent(state, waiting)
-        if proposed := _proposals(waiting, self.selections.lacking(state, waiting)):
+        if proposed := _proposals(waiting, self.selections.missing_inputs(state, waiting)):
             return await self._answer_to_proposal(state, waiting, proposed, heard)
         if heard.answer == "neither":
             return None
@@ -146,7 +146,7 @@ class MessageReader:
         instead = behind_correction(message) if is_correction(message) else ""
         if heard.answer == "no":
             instead = heard.rest
-        answers = bare_answer(self.selections.lacking(state, waiting), instead, reading_context(state.request))
+        answers = bare_answer(self.selections.missing_inputs(state, waiting), instead, reading_context(state.request))
         return await self._with_values(waiting, answers) if answers else None
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
@@ -155,11 +155,11 @@ class MessageReader:
         Where a value fits two inputs that were asked for, a model reads which one is meant. A value with several
         readings is asked about.
         """
-        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
         several = several_answers(lacking, waiting.choices, message)
         if len(several) > 1:
-            return await self._several(waiting, several)
+            return await self._read_several(waiting, several)
         fitting = fitting_inputs(lacking, message, context)
         is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
         if self.selections.able.reads and len(fitting) > 1 and not is_offered:
@@ -169,11 +169,11 @@ class MessageReader:
         answers = answers or answers_in_order(self._open_inputs(state, waiting), message, context)
         if answers:
             return await self._with_values(waiting, answers)
-        return await self._understood(state, waiting)
+        return await self._read_refused(state, waiting)
 
-    async def _understood(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
+    async def _read_refused(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that gives no value at once: one to be refused with the reason, or several readings."""
-        message, lacking = state.request.message, self.selections.lacking(state, waiting)
+        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
         if unfit := unfit_answer(lacking, message, context):
             refused = await self._with_values(waiting, unfit)
@@ -187,7 +187,7 @@ class MessageReader:
     def _open_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs of a flow that have no value, those that it asks for first."""
         known = known_values(state, waiting)
-        inputs = {**self.selections.lacking(state, waiting), **self.selections.inputs(state, waiting.name)}
+        inputs = {**self.selections.missing_inputs(state, waiting), **self.selections.inputs(state, waiting.name)}
         return {name: want for name, want in inputs.items() if name not in known}
 
     async def _time_meant(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:
@@ -228,7 +228,7 @@ class MessageReader:
         said, notes = await self.selections.check_values(waiting.name, Grounded(values=answers))
         return Reading(said=said, notes=notes)
 
-    async def _several(self, waiting: OpenFlow, several: Sequence[Mapping[str, Any]]) -> Reading:
+    async def _read_several(self, waiting: OpenFlow, several: Sequence[Mapping[str, Any]]) -> Reading:
         """Return the reading of an answer that names several objects: the flow is wished for with each."""
         wishes: list[Wish] = []
         notes: tuple[str, ...] = ()

@@ -123,7 +123,7 @@ class SelectionReader:
         off = reading.called_off
         if state.pending is not None and decision.confirmed:
             is_off = any(each.key in off for each in state.agenda.all_listed(state.pending))
-            answer, no_yes = _confirmed(state.pending, decision, message, is_off=is_off)
+            answer, no_yes = _read_confirmation(state.pending, decision, message, is_off=is_off)
             reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
@@ -149,7 +149,7 @@ class SelectionReader:
         for name in (names[each] for each in decision.called_off if each in names):
             alike = [each for each in reversed(state.agenda.flows) if each.name == name]
             if len(alike) > 1 and not names_all(state.request.message):
-                alike = _named_among(alike, await self._grounded(state, name, decision, notes))
+                alike = _named_among(alike, await self._ground_inputs(state, name, decision, notes))
                 if not alike:
                     unclear.append(name)
             off += [each.key for each in alike]
@@ -204,7 +204,7 @@ class SelectionReader:
                 wishes.append(Wish(each.flow))
                 continue
             like = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
-            found = await self._checked(each.flow, thing_named(wanted, like, state.request.message))
+            found = await self._check_values(each.flow, thing_named(wanted, like, state.request.message))
             said = Grounded(values=found.values, wrong=found.wrong, refusal=found.refusal)
             wishes.append(Wish(each.flow, said))
         return replace(reading, wishes=tuple(wishes))
@@ -257,7 +257,7 @@ class SelectionReader:
         wishes: list[Wish] = []
         notes: list[str] = []
         for name in found.names:
-            grounded = await self._grounded(state, name, found.decision, notes)
+            grounded = await self._ground_inputs(state, name, found.decision, notes)
             if len(grounded) == 1 and grounded[0].values and self.flows.may_write(self.flows.find(name)):
                 counts = (each for each in grounded[0].values.values() if isinstance(each, int))
                 if says_twice(state.request.message) and not any(1 < each < 10 for each in counts):  # noqa: PLR2004
@@ -265,7 +265,7 @@ class SelectionReader:
             wishes.extend(Wish(name, said) for said in grounded)
         return tuple(wishes), tuple(notes)
 
-    async def _grounded(self, state: TurnState, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
+    async def _ground_inputs(self, state: TurnState, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
         """Return what a model read for the inputs of a flow, as far as the user said it, once for each object."""
         flow_key = flow_id(name)
         wanted = self.inputs(state, name)
@@ -317,7 +317,7 @@ class SelectionReader:
         is_plain = len(own) == 1 and self.model is None
         if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
             plain = self._plainly_said(state, waiting, reading, chosen=chosen)
-            message, lacking = state.request.message, self.lacking(state, waiting)
+            message, lacking = state.request.message, self.missing_inputs(state, waiting)
             is_repeated = self._repeats(state, waiting, reading)
             if not plain and not (chosen and is_repeated):
                 unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
@@ -338,7 +338,7 @@ class SelectionReader:
         own = [each.said for each in reading.wishes if each.flow == waiting.name]
         if not own and reading.selection is not None:
             notes: list[str] = []
-            own = await self._grounded(state, waiting.name, reading.selection.decision, notes)
+            own = await self._ground_inputs(state, waiting.name, reading.selection.decision, notes)
             reading = replace(reading, notes=(*reading.notes, *notes))
         if own and own[0] != NOTHING_SAID:
             return reading, own
@@ -349,7 +349,7 @@ class SelectionReader:
         self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
     ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
-        message, lacking, found = state.request.message, self.lacking(state, waiting), reading.selection
+        message, lacking, found = state.request.message, self.missing_inputs(state, waiting), reading.selection
         context = reading_context(state.request)
         corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message, context)
         if corrected:
@@ -372,7 +372,7 @@ class SelectionReader:
         message = reading.wanted or state.request.message
         flows = [flow for each in names if (flow := self.flows.find(each)) is not None]
         is_open = {each.name for each in state.agenda.flows}
-        takes = [each for each in flows if each.name in is_open or self._lacks(each, message, state)]
+        takes = [each for each in flows if each.name in is_open or self._lacks_inputs(each, message, state)]
         was_asked = found is not None and (found.decision.attempts or found.decision.error)
         if was_asked or not takes or not (self.model is not None or self.selector.has_model):
             return reading
@@ -380,7 +380,7 @@ class SelectionReader:
         if situation is None:
             return reading
         given = [candidate_of(each).as_metadata() for each in takes]
-        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
+        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_refuse_all, speaks="")
         situation = replace(situation, procedures=None, calls=())
         selector = self.selector
         of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
@@ -389,11 +389,13 @@ class SelectionReader:
         notes: list[str] = []
         wishes: list[Wish] = []
         for each in reading.wishes:
-            said = await self._grounded(state, each.flow, read.decision, notes) if each.flow in names else [each.said]
+            said = (
+                await self._ground_inputs(state, each.flow, read.decision, notes) if each.flow in names else [each.said]
+            )
             wishes += [Wish(each.flow, each.said if one == NOTHING_SAID else one) for one in said]
         return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
 
-    def lacking(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
+    def missing_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs that a waiting flow asks for and does not have, in the order of asking."""
         known = known_values(state, waiting)
         return {name: each for name, each in self.flows.asked_inputs(waiting).items() if name not in known}
@@ -403,7 +405,7 @@ class SelectionReader:
         waiting = next((each for each in state.agenda.flows if each.name == name and each.status != "queued"), None)
         return self.flows.inputs(name, state.request.context, waiting, state.request.conversation.called)
 
-    def _lacks(self, flow: BaseFlow, message: str, state: TurnState) -> bool:
+    def _lacks_inputs(self, flow: BaseFlow, message: str, state: TurnState) -> bool:
         """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
         return self.flows.lacks(flow, state.request.context, optional=not is_named(flow, message))
 
@@ -419,7 +421,7 @@ class SelectionReader:
         procedures = self._procedures(state)
         return replace(
             view.situation(),
-            begins=self._begins(state, message),
+            begins=self._begin_rule(state, message),
             inputs=inputs,
             reader=self.model,
             speaks=self.speaks,
@@ -439,12 +441,12 @@ class SelectionReader:
 
         return procedure
 
-    def _begins(self, state: TurnState, message: str) -> Callable[[str, bool], bool]:
+    def _begin_rule(self, state: TurnState, message: str) -> Callable[[str, bool], bool]:
         """Return the rule for which flows may begin if no chat model has read the message."""
 
         def begins(flow_id: str, likely: bool) -> bool:  # noqa: FBT001 - as the selector calls it
             flow = self.selector.flow_registry.get(flow_id)
-            if flow is None or self._lacks(flow, message, state):
+            if flow is None or self._lacks_inputs(flow, message, state):
                 return False
             if is_named(flow, message):
                 return True
@@ -452,14 +454,14 @@ class SelectionReader:
 
         return begins
 
-    async def _checked(self, name: str, values: Mapping[str, Any]) -> Checked:
+    async def _check_values(self, name: str, values: Mapping[str, Any]) -> Checked:
         """Apply the author's checks of a flow to these values, if there are any."""
         checking = check_inputs(self.flows.find(name), values, self.flows.tools)
         return await run_within_budget(checking, what="a check")
 
     async def check_values(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
         """Apply the author's checks to the values."""
-        found = await self._checked(name, said.values)
+        found = await self._check_values(name, said.values)
         wrong = {**said.wrong, **found.wrong}
         checked = said._replace(values=found.values, wrong=wrong, refusal=found.refusal)
         return checked, tuple(found.notes.values())
@@ -582,7 +584,7 @@ def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[O
     return found
 
 
-def _confirmed(
+def _read_confirmation(
     pending: PendingCall, decision: Decision, message: str, *, is_off: bool
 ) -> tuple[Literal["yes", "no", "unclear"], str]:
     """Return what a model read of the answer to the call that waits, and why a yes does not count.
@@ -618,7 +620,7 @@ def _not_chosen(
     }
 
 
-def _never(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the selector calls it
+def _refuse_all(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the selector calls it
     """Refuse every flow: a model must read the message."""
     return False
 

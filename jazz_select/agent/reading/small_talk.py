@@ -14,7 +14,7 @@ def is_only_thanks(message: str) -> bool:
     words = _words(message)
     if not words or not QUESTION_MARKS.isdisjoint(message):
         return False
-    found = _parted(words, ("thanks", "pleased", "courtesy"))
+    found = _kinds_of(words, ("thanks", "pleased", "courtesy"))
     return "thanks" in found and "" not in found
 
 
@@ -23,7 +23,7 @@ def asks_to_repeat(message: str) -> bool:
     words = _words(message)
     if not words:
         return False
-    found = _parted(words, ("repeats", "pleased", "courtesy"))
+    found = _kinds_of(words, ("repeats", "pleased", "courtesy"))
     return "repeats" in found and "" not in found
 
 
@@ -34,7 +34,7 @@ def _words(message: str) -> list[str]:
     return WORD.findall(folded(message))
 
 
-def _parted(words: Sequence[str], kinds: Sequence[str]) -> set[str]:
+def _kinds_of(words: Sequence[str], kinds: Sequence[str]) -> set[str]:
     """Return the kinds of the phrases that the words are made of, the longest first; "" for a word of none."""
     found: set[str] = set()
     place = 0

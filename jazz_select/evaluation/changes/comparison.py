@@ -74,7 +74,7 @@ async def diff(  # noqa: PLR0913 - options with a name
     """
     began = perf_counter()
     place = (here or Path.cwd()).absolute()
-    labelled, left_out = _labelled(cases)
+    labelled, left_out = _load_cases(cases)
     sides = await asyncio.gather(
         asyncio.to_thread(side_of, base, flows=base_flows or flows, here=place),
         asyncio.to_thread(side_of, head, flows=flows, here=place),
@@ -89,21 +89,21 @@ async def diff(  # noqa: PLR0913 - options with a name
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
         found = Difference.between(older, newer, asked, gates)
         if found.moved and all(run.side.index is None for run in runs):
-            found = await _explained(found, (older, newer), runs[1], book)
+            found = await _explain_moves(found, (older, newer), runs[1], book)
     if left_out:
         found = replace(found, failures=(_wrong_cases(left_out), *found.failures))
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
     return replace(found, notes=(*found.notes, *notes), took_s=perf_counter() - began)
 
 
-async def _explained(
+async def _explain_moves(
     found: Difference, sides: tuple[SideState, SideState], run: SideRun, book: RouteBook
 ) -> Difference:
     """Return the difference with the reason for each move, from the book if the same requests moved before."""
     before, after = sides
     moved = [(each.key, each.before.first, each.after.first) for each in found.changes]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
-    whys = book.kept("reasons", both, dict[str, str])
+    whys = book.load("reasons", both, dict[str, str])
     if whys is None:
         whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, run.undone)).items()}
         book.keep("reasons", both, whys)
@@ -136,7 +136,7 @@ def _lesson(place: Path, learned: Overlay | Path | None) -> dict[str, Any] | Non
     return None if live is None else live.model_dump(mode="json")
 
 
-def _labelled(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[Case], tuple[str, ...]]:
+def _load_cases(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[Case], tuple[str, ...]]:
     """Return the cases, those of files included, and the problems of invalid entries."""
     found: list[Case] = []
     notes: list[str] = []
@@ -168,21 +168,21 @@ async def _snapshots(
         well = [run for run, each in zip(runs, opened, strict=True) if each is None]
         for run in well:  # what can be judged is judged, for the next time
             asked = questions(cases, logged, run.catalogue.flows)
-            await run.asked(asked, _counted(asked))
+            await run.route(asked, _sample_counted(asked))
         raise failed
     if not any(run.catalogue.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
         raise ConfigError(f"there are no flows at {places}: name them with --flows")
     asked = questions(cases, logged, *(run.catalogue.flows for run in runs))
-    counted = _counted(asked)
+    counted = _sample_counted(asked)
     if (digest := runs[0].catalogue.digest) and digest == runs[1].catalogue.digest:
-        older = await runs[0].asked(asked, counted)
+        older = await runs[0].route(asked, counted)
         return older, replace(older, label=runs[1].side.label, notes=()), asked
-    older, newer = await asyncio.gather(*(run.asked(asked, counted) for run in runs))
+    older, newer = await asyncio.gather(*(run.route(asked, counted) for run in runs))
     return older, newer, asked
 
 
-def _counted(asked: Sequence[Probe]) -> list[Probe]:
+def _sample_counted(asked: Sequence[Probe]) -> list[Probe]:
     """Return a fixed sample of the cases and logged requests, so that both sides and later runs count the same."""
     users = [each for each in asked if each.source is not Source.EXAMPLE]
     return sorted(users, key=lambda each: each.key)[:MOST_COUNTED]

@@ -39,11 +39,11 @@ class FlowChanges:
     changed: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> "FlowChanges":
+    def between(cls, before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> "FlowChanges":
         """Compare the fields that both versions have."""
         gone = sorted(before.keys() - after.keys())
         new = sorted(after.keys() - before.keys())
-        renamed = _renamed({name: before[name] for name in gone}, {name: after[name] for name in new})
+        renamed = _find_renamed({name: before[name] for name in gone}, {name: after[name] for name in new})
         pairs = {name: name for name in before.keys() & after.keys()} | {now: old for old, now in renamed.items()}
         changed = {name: fields for name in sorted(pairs) if (fields := _different(before[pairs[name]], after[name]))}
         return cls(
@@ -57,7 +57,7 @@ class FlowChanges:
         """Return the new name of a flow of the earlier version."""
         return self.renamed.get(name, name)
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return what happened to a flow; empty if nothing did."""
         if name in self.added:
             return f"{name} is new"
@@ -88,10 +88,13 @@ def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
     return tuple(sorted(field for field in both if field != "name" and before[field] != after[field]))
 
 
-def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
+def _find_renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
     """Return the most similar pairs, each flow at most once. Swapping the versions gives the same pairs."""
     likeness = sorted(
-        (-alike, *sorted((old, now)), old, now) for old in gone for now in new if (alike := _alike(gone[old], new[now]))
+        (-alike, *sorted((old, now)), old, now)
+        for old in gone
+        for now in new
+        if (alike := _similarity(gone[old], new[now]))
     )
     pairs: dict[str, str] = {}
     for *_, old, now in likeness:
@@ -100,7 +103,7 @@ def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[st
     return pairs
 
 
-def _alike(one: _Fields, other: _Fields) -> float:
+def _similarity(one: _Fields, other: _Fields) -> float:
     """Return the similarity of two flows from 0 to 1, with values below `_ALIKE` as 0."""
     both = (one.keys() & other.keys()) - _NAMED
     has_content = any(one[field] for field in both & {"description", "examples"})
@@ -277,8 +280,8 @@ class Difference(Framed):
         cls, base: SideState, head: SideState, asked: Sequence[Probe], gates: "Gates | None" = None
     ) -> "Difference":
         """Compare two versions over the requests that both were asked, and apply the gates."""
-        flows = FlowChanges.of(base.flows, head.flows)
-        pairs = [_RoutePair.of(probe, base, head, flows) for probe in asked]
+        flows = FlowChanges.between(base.flows, head.flows)
+        pairs = [_RoutePair.from_sides(probe, base, head, flows) for probe in asked]
         changes = [change for pair in pairs if (change := _change(pair, flows)) is not None]
         difference = cls(
             base=base.label,
@@ -432,7 +435,7 @@ class _RoutePair:
     has: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, probe: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_RoutePair":
+    def from_sides(cls, probe: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_RoutePair":
         return cls(
             probe,
             _route(base, probe),
@@ -461,8 +464,8 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
         effect = Effect.GONE
     elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _rightness(after, has) in {0, 1}:
         effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
-    entered, left = _moved(before, after, flows)
-    reasons = dict.fromkeys(filter(None, (flows.told(before.first), flows.told(after.first))))
+    entered, left = _moved_candidates(before, after, flows)
+    reasons = dict.fromkeys(filter(None, (flows.describe(before.first), flows.describe(after.first))))
     return RouteChange(
         asked=probe.asked,
         source=probe.source,
@@ -480,7 +483,7 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
 def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[ChangeKind]:
     if flows.now(before.first) != after.first:
         yield ChangeKind.FIRST
-    if (flows.renamed or before.candidates != after.candidates) and any(_moved(before, after, flows)):
+    if (flows.renamed or before.candidates != after.candidates) and any(_moved_candidates(before, after, flows)):
         yield ChangeKind.CANDIDATES
     # An index holds no examples, so that what is known word for word cannot be told there.
     known = {before.is_known, after.is_known}
@@ -492,7 +495,7 @@ def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[Change
         yield ChangeKind.CONFIDENCE
 
 
-def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _moved_candidates(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
     earlier = {flows.now(old): old for old in before.candidates}
     entered = tuple(name for name in after.candidates if name not in earlier)
     return entered, tuple(old for name, old in earlier.items() if name not in after.candidates)
@@ -671,13 +674,13 @@ class Gates:
         labelled, asked = max(found.before.labelled, found.after.labelled), found.after.requests
         more = found.after.asked - found.before.asked
         checked = (
-            self._over("max_broken_cases", len(broken), labelled, "cases are broken", broken),
+            self._check_limit("max_broken_cases", len(broken), labelled, "cases are broken", broken),
             self._recall(found),
-            self._over("max_changed_first", len(moved), asked, "requests have another first candidate", moved),
-            self._over("max_new_confusions", len(pairs), 0, "pairs of flows are confused more often", pairs),
-            self._over("max_extra_model_calls", more, found.after.users, "more requests ask a model"),
+            self._check_limit("max_changed_first", len(moved), asked, "requests have another first candidate", moved),
+            self._check_limit("max_new_confusions", len(pairs), 0, "pairs of flows are confused more often", pairs),
+            self._check_limit("max_extra_model_calls", more, found.after.users, "more requests ask a model"),
             self._tokens(found),
-            self._removed(found),
+            self._check_removed(found),
         )
         return tuple(each for each in checked if each is not None)
 
@@ -695,16 +698,16 @@ class Gates:
             return None  # one side could not be counted; its notes say so
         before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
         what = f"more tokens are in the prompts of {found.after.counted} requests"
-        return self._over("max_extra_tokens", more, before, what)
+        return self._check_limit("max_extra_tokens", more, before, what)
 
-    def _removed(self, found: Difference) -> GateFailure | None:
+    def _check_removed(self, found: Difference) -> GateFailure | None:
         gone = found.flows.removed
         if self.allow_removed_flows or not gone:
             return None
-        message = f"allow_removed_flows: {_some(gone)} removed, and none may be"
+        message = f"allow_removed_flows: {_name_some(gone)} removed, and none may be"
         return GateFailure(gate="allow_removed_flows", allowed="false", found=str(len(gone)), message=message)
 
-    def _over(self, gate: str, found: int, of: int, what: str, which: Sequence[str] = ()) -> GateFailure | None:
+    def _check_limit(self, gate: str, found: int, of: int, what: str, which: Sequence[str] = ()) -> GateFailure | None:
         limit: Limit = getattr(self, gate)
         if limit is None:
             return None
@@ -713,10 +716,10 @@ class Gates:
         if found <= most:
             return None
         allowed = str(limit) if share is None else f"{limit} of {of:,}"
-        named = f": {_some(which)}" if which else ""
+        named = f": {_name_some(which)}" if which else ""
         message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
         return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)
 
 
-def _some(names: Sequence[str]) -> str:
+def _name_some(names: Sequence[str]) -> str:
     return some_of(names, _MOST_NAMED, lambda name: f"{name:.80}")

@@ -53,8 +53,8 @@ def commit_of(name: str, folder: Path) -> Commit:
         raise ConfigError(msg)
     one, dots, other = name.partition("...")
     if not dots:
-        return Commit(root=root, name=name, sha=_resolved(name, root))
-    shas = [_resolved(each or "HEAD", root) for each in (one, other)]
+        return Commit(root=root, name=name, sha=_resolve_commit(name, root))
+    shas = [_resolve_commit(each or "HEAD", root) for each in (one, other)]
     try:
         common = _git(root, "merge-base", *shas).decode().strip()
     except ConfigError as error:
@@ -92,7 +92,7 @@ def commits_of(path: Path, *, most: int) -> tuple[CommitChange, ...]:
     return tuple(CommitChange(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
 
 
-def _resolved(name: str, root: Path) -> str:
+def _resolve_commit(name: str, root: Path) -> str:
     ask = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     try:
         # Whatever follows `:/` is the message that it looks for.

@@ -56,10 +56,10 @@ def _totals(found: Difference) -> str:
 
 
 def _flows(found: Difference) -> list[str]:
-    return [f"**{what.capitalize()}:** {_some(names)}  " for what, names in found.flows.in_words.items() if names]
+    return [f"**{what.capitalize()}:** {_name_some(names)}  " for what, names in found.flows.in_words.items() if names]
 
 
-def _some(names: Sequence[str]) -> str:
+def _name_some(names: Sequence[str]) -> str:
     return some_of(names, _NAMES, lambda name: _cut(name, _CELL))
 
 
@@ -68,7 +68,7 @@ def _changes(changes: Sequence[RouteChange], room: int) -> str:
     if not changes:
         return ""
     rows = [_row(each) for each in changes]
-    kept = _within(rows, room - 200)
+    kept = _rows_within(rows, room - 200)
     shown = markdown_table(_CHANGES, kept[:_OPEN])
     if len(kept) > _OPEN:
         shown += "\n" + details_block(f"{len(kept) - _OPEN:,} more", markdown_table(_CHANGES, kept[_OPEN:]))
@@ -92,14 +92,14 @@ def _row(change: RouteChange) -> tuple[str, ...]:
 
 def _confusions(found: Difference, room: int) -> str:
     rows = [(each.expected[:_CELL], each.first[:_CELL], each.before, each.after) for each in found.confusions]
-    kept = _within(rows, room - 200)
+    kept = _rows_within(rows, room - 200)
     if not kept:
         return ""
     title = f"{len(rows):,} pair{'s' if len(rows) > 1 else ''} of flows confused more often"
     return "\n" + details_block(title, markdown_table(("right", "first", "before", "after"), kept))
 
 
-def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object, ...]]:
+def _rows_within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object, ...]]:
     """Return the rows, from the first, that fit once they are escaped."""
     kept: list[tuple[object, ...]] = []
     for row in rows:

@@ -43,7 +43,7 @@ class Edit:
     pieces: tuple["Edit", ...] = ()
 
     @classmethod
-    def of(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
+    def from_pieces(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
         """Return the part that is made of these; a single one stands for itself."""
         return pieces[0] if len(pieces) == 1 else cls(what=what, undone=undone, pieces=tuple(pieces))
 
@@ -79,23 +79,23 @@ def _examples(name: str, one: Fields, other: Fields, after: Flows) -> Fields:
 def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
     """Yield the parts of a change."""
     for name in flows.added:
-        yield Edit(what=flows.told(name), undone={name: None})
+        yield Edit(what=flows.describe(name), undone={name: None})
     for name in flows.removed:
-        yield Edit(what=flows.told(name), undone={name: before[name]})
+        yield Edit(what=flows.describe(name), undone={name: before[name]})
     for old, new in flows.renamed.items():
-        yield Edit(what=flows.told(new), undone={new: None, old: before[old]})
+        yield Edit(what=flows.describe(new), undone={new: None, old: before[old]})
     same = {name: fields for name, fields in flows.changed.items() if name in before}
     passed = _passed_on(same, before, after)
     for (giver, taker), texts in passed.items():
-        pieces = [_passed(giver, taker, [text], before, after) for text in texts]
-        whole = _passed(giver, taker, texts, before, after)
-        yield Edit.of(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
+        pieces = [_move_examples(giver, taker, [text], before, after) for text in texts]
+        whole = _move_examples(giver, taker, texts, before, after)
+        yield Edit.from_pieces(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
     for name, changed in same.items():
         told = {text for pair, texts in passed.items() if name in pair for text in texts}
         pieces = list(_of_fields(name, changed, before[name], after[name], told))
         fields = {field: value for each in pieces for field, value in (each.undone[name] or {}).items()}
         if pieces:
-            yield Edit.of(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
+            yield Edit.from_pieces(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
         if GUARD in changed:
             if after[name][GUARD]:  # a flow that has none any more is withheld no more
                 yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
@@ -104,32 +104,32 @@ def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
 
 def _passed_on(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:
     """Return the examples that one flow lost and another gained, by both flows."""
-    takers = {text: name for name in names for text in _gained(before[name], after[name])}
+    takers = {text: name for name in names for text in _gained_examples(before[name], after[name])}
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for giver in names:
-        for text in _gained(after[giver], before[giver]):
+        for text in _gained_examples(after[giver], before[giver]):
             if text in takers:
                 found[giver, takers[text]].append(text)
     return found
 
 
-def _gained(one: Fields, other: Fields) -> list[str]:
+def _gained_examples(one: Fields, other: Fields) -> list[str]:
     return [text for text in other["examples"] if text not in one["examples"]]
 
 
-def _passed(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
-    given = {"examples": _restored(before[giver], after[giver], texts)}
+def _move_examples(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
+    given = {"examples": _restore_examples(before[giver], after[giver], texts)}
     taken = {"examples": [each for each in after[taker]["examples"] if each not in texts]}
-    return Edit(what=f"{_quoted(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})
+    return Edit(what=f"{_quote(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})
 
 
-def _restored(before: Fields, after: Fields, texts: Sequence[str]) -> list[str]:
+def _restore_examples(before: Fields, after: Fields, texts: Sequence[str]) -> list[str]:
     """Return the examples with some of the former ones, these in their places."""
     places = {text: place for place, text in enumerate(before["examples"])}
     return sorted([*after["examples"], *texts], key=lambda text: places.get(text, len(places)))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"‘{beginning(text, _SHOWN)}’"
 
 
@@ -139,16 +139,16 @@ def _of_fields(
     """Yield a part for each changed field of a flow; the examples have parts of their own, without those `told`."""
     for what in changed:
         if what == "examples":
-            less = {text: [each for each in after[what] if each != text] for text in _gained(before, after)}
-            more = {text: _restored(before, after, [text]) for text in _gained(after, before)}
+            less = {text: [each for each in after[what] if each != text] for text in _gained_examples(before, after)}
+            more = {text: _restore_examples(before, after, [text]) for text in _gained_examples(after, before)}
             pieces = [
-                Edit(what=f"{_quoted(text)} {how} {name}", undone={name: {what: texts}})
+                Edit(what=f"{_quote(text)} {how} {name}", undone={name: {what: texts}})
                 for how, each in (("under", less), ("is gone from", more))
                 for text, texts in each.items()
                 if text not in told
             ]
             if pieces or not told:
-                yield Edit.of(f"the examples of {name} together", pieces, {name: {what: before[what]}})
+                yield Edit.from_pieces(f"the examples of {name} together", pieces, {name: {what: before[what]}})
         elif what in ROUTING_FIELDS:
             yield Edit(what=f"the {what.replace('_', ' ')} of {name}", undone={name: {what: before[what]}})
 

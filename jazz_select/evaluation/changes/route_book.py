@@ -80,7 +80,7 @@ class RouteBook:
 
     def routes(self, digest: str) -> Known:
         """Return what is stored for the catalogue of this digest."""
-        return (self.kept("routes", digest, Known) if digest else None) or Known()
+        return (self.load("routes", digest, Known) if digest else None) or Known()
 
     def keep_routes(self, digest: str, new: Known) -> None:
         """Add results to the stored ones; of too many, the latest remain."""
@@ -97,7 +97,7 @@ class RouteBook:
         name = hashlib.sha256(f"{self._made_by} {key}".encode(errors="surrogatepass")).hexdigest()[:40]
         return self._folder / kind / f"{name}.json"
 
-    def kept(self, kind: str, key: str, of: type[T]) -> T | None:
+    def load(self, kind: str, key: str, of: type[T]) -> T | None:
         """Return what is stored under a key; None if nothing is, or nothing that can be read."""
         file = self._file(kind, key)
         if file is None:

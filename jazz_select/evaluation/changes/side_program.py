@@ -95,7 +95,7 @@ def answer_job() -> None:
         job = value_of(Job, json.loads(sys.stdin.buffer.readline()))
         os.chdir(job.side.root)
         index = job.side.index
-        asyncio.run(_as_written(job, answer) if index is None else _deployed(job, index, answer))
+        asyncio.run(_as_written(job, answer) if index is None else _answer_deployed(job, index, answer))
     except JazzSelectError as error:
         answer({"error": str(error)})
 
@@ -128,13 +128,13 @@ async def _as_written(job: Job, answer: _Answer) -> None:
         while line:
             wanted = json.loads(line)
             if "undone" in wanted:
-                answer({"firsts": await _without(job, registry, memory, wanted)})
+                answer({"firsts": await _route_without(job, registry, memory, wanted)})
             else:
-                answer(await _routed(job, registry, memory, AGENT, wanted))
+                answer(await _route_requests(job, registry, memory, AGENT, wanted))
             line = sys.stdin.buffer.readline()
 
 
-async def _without(
+async def _route_without(
     job: Job, registry: FlowRegistry, memory: ProceduralMemory, wanted: Mapping[str, Any]
 ) -> Sequence[str]:
     """Return the first flow for each request with parts of the change undone; none if no valid catalogue is left.
@@ -175,7 +175,7 @@ def _check_homes(side: Side, registry: FlowRegistry) -> None:
             raise FlowLoadError(side.flows, problem)
 
 
-async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
+async def _answer_deployed(job: Job, index: Path, answer: _Answer) -> None:
     async with await ProceduralMemory.open(index, embedder=job.embedder, language=job.language) as memory:
         registry = FlowRegistry(min_examples=0)
         for stored in await memory.list_flows(job.agent_id):
@@ -191,7 +191,7 @@ async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
         flows = {name: {each: fields[each] for each in known} for name, fields in describe_flows(registry).items()}
         answer({"flows": flows, "digest": ""})
         if line := sys.stdin.buffer.readline():
-            routed = await _routed(job, registry, memory, job.agent_id, json.loads(line))
+            routed = await _route_requests(job, registry, memory, job.agent_id, json.loads(line))
             answer({**routed, "routes": [replace(each, is_known=None) for each in routed["routes"]]})
 
 
@@ -199,7 +199,7 @@ def _queries(wanted: Mapping[str, Any]) -> list[Query]:
     return [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
 
 
-async def _routed(
+async def _route_requests(
     job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
     asked = _queries(wanted)

@@ -70,14 +70,14 @@ class SideRun:
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
             source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
-        catalogue = self._book.kept("flows", source, Catalogue) if source else None
+        catalogue = self._book.load("flows", source, Catalogue) if source else None
         if catalogue is None:
-            _, catalogue = await self._started()
+            _, catalogue = await self._start()
             if source and catalogue.flows:
                 self._book.keep("flows", source, catalogue)
         self.catalogue = catalogue
 
-    async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
+    async def route(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
         """Return the routes of requests, and the prompt tokens of the `counted` ones."""
         known = self._book.routes(self.catalogue.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
@@ -86,7 +86,7 @@ class SideRun:
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)
         if self.catalogue.flows and (unknown or uncounted):
-            new = await self._routed(unknown | uncounted, tuple(uncounted))
+            new = await self._route_unknown(unknown | uncounted, tuple(uncounted))
             self._book.keep_routes(self.catalogue.digest, new)
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
         if not self.catalogue.flows:
@@ -99,12 +99,12 @@ class SideRun:
             notes=notes,
         )
 
-    async def _routed(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
-        process = self._process or (await self._started())[0]
+    async def _route_unknown(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
+        process = self._process or (await self._start())[0]
         places = {key: place for place, key in enumerate(questions)}
         # The context reaches guards as JSON.
         asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
-        reply = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
+        reply = await process.ask({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
             routes=dict(zip(questions, value_of(list[Routed], reply["routes"]), strict=True)),
             tokens=dict(zip(counted, reply["tokens"], strict=True)),
@@ -112,18 +112,18 @@ class SideRun:
 
     async def undone(self, parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Sequence[str]:
         """Return the first flow for each request with parts of the change undone; empty if nothing can be routed."""
-        process = self._process or (await self._started())[0]
+        process = self._process or (await self._start())[0]
         plainly = [replace(each, context=plain(each.context)) for each in asked]
-        reply = await process.asked({"asked": plainly, "undone": parts, "refit": refit})
+        reply = await process.ask({"asked": plainly, "undone": parts, "refit": refit})
         return value_of(list[str], reply["firsts"]) or [""] * len(asked)
 
-    async def _started(self) -> "tuple[_Process, Catalogue]":
+    async def _start(self) -> "tuple[_Process, Catalogue]":
         root = await self._stack.enter_async_context(self.side.files())
         beside = str(self._stack.enter_context(TemporaryFolder(shared_memory())))
         job = replace(self._job, side=replace(self.side, root=root), beside=Path(beside))
         self._process = process = await _Process.started(self.side.label, root)
         self._stack.push_async_callback(process.end)
-        return process, value_of(Catalogue, await process.asked(plain(job)))
+        return process, value_of(Catalogue, await process.ask(plain(job)))
 
 
 class _Process(asyncio.SubprocessProtocol):
@@ -158,12 +158,12 @@ class _Process(asyncio.SubprocessProtocol):
         )
         return process
 
-    async def asked(self, message: object) -> dict[str, Any]:
+    async def ask(self, message: object) -> dict[str, Any]:
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(dumps(message) + b"\n")
         line = await self._lines.get()
         if not line:
-            await self._ended()
+            await self._end()
             printed = [each for each in self._printed.decode(errors="replace").splitlines() if each.strip()]
             last = printed[-1] if printed else f"exit code {self._transport.get_returncode()}"
             why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
@@ -180,10 +180,10 @@ class _Process(asyncio.SubprocessProtocol):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
             else:
                 self._transport.kill()
-        await self._ended()
+        await self._end()
         self._transport.close()
 
-    async def _ended(self) -> None:
+    async def _end(self) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._exited.wait(), _END_S)
 

@@ -54,7 +54,7 @@ class Side:
             yield self.root
             return
         with TemporaryDirectory(prefix="jazz-diff-", ignore_cleanup_errors=True) as made:
-            path = _joined(self.below, self.flows)
+            path = _join_path(self.below, self.flows)
             path = path if _is_data(self.commit, path) else ""
             await asyncio.to_thread(write_files, self.commit, path, Path(made))
             folder = Path(made) / self.below
@@ -88,7 +88,7 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
 def _folder_side(spec: str, path: Path, *, flows: str) -> Side:
     if path.is_file():
         return _plain(spec, path.parent, path.name)
-    if spec == "." or _holds(path, flows):
+    if spec == "." or _has_flows(path, flows):
         return _plain(spec, path, flows)
     if _holds_flows_itself(path):
         return _plain(spec, path.parent, path.name)
@@ -99,7 +99,7 @@ def _folder_side(spec: str, path: Path, *, flows: str) -> Side:
     )
 
 
-def _holds(folder: Path, flows: str) -> bool:
+def _has_flows(folder: Path, flows: str) -> bool:
     """Return whether a folder has a path, or a package of this dotted name; one from elsewhere is not of this side."""
     place = folder / flows
     if place.exists():
@@ -138,9 +138,9 @@ def _commit_side(commit: Commit, flows: str, *, here: Path) -> Side:
             raise ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
         below, own = "", place.relative_to(top).as_posix()
     else:
-        below = _joined("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""
+        below = _join_path("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""
         own = flows
-    path = _joined(below, own)
+    path = _join_path(below, own)
     tree = object_at(commit, path if _is_data(commit, path) else "")
     source = f"git {tree} {below} {own}" if tree else ""
     return Side(label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source)
@@ -152,7 +152,7 @@ def _is_data(commit: Commit, path: str) -> bool:
     return bool(files) and not any(each.endswith((".py", ".pyi", ".so", ".pyd")) for each in files)
 
 
-def _joined(below: str, flows: str) -> str:
+def _join_path(below: str, flows: str) -> str:
     joined = Path(below, flows).as_posix()
     return "" if joined == "." else joined
 

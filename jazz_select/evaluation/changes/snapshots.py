@@ -75,7 +75,7 @@ def questions(
     cases: "Iterable[Case]", logged: Iterable[str | Query], *sides: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Probe, ...]:
     """Return the cases, the requests of users, and the examples of each side's flows: each request once."""
-    asked = [Probe(asked=Query.of(case), source=Source.CASE, expect=case.expect) for case in cases]
+    asked = [Probe(asked=Query.from_case(case), source=Source.CASE, expect=case.expect) for case in cases]
     for each in logged:
         query = each if isinstance(each, Query) else Query(request=each)
         asked.append(Probe(asked=query, source=Source.LOGGED))

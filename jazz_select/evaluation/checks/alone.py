@@ -52,12 +52,14 @@ def expected_alone(  # noqa: PLR0913 - what is known, by name
         flows,
         caveat=fitted.model.caveat,
         shares_budget=shares_budget,
-        evidence=_answered(fitted, flows, encoder, cases),
+        evidence=_answer_cases(fitted, flows, encoder, cases),
         logged=logged,
     )
 
 
-def _answered(fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case]) -> list[AnsweredCase]:
+def _answer_cases(
+    fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case]
+) -> list[AnsweredCase]:
     """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
     model, catalogue = fitted.model, fitted.catalogue
     known = KnownRequests({flow.id: flow for flow in flows})

@@ -86,38 +86,39 @@ def leaks(
     for case, at in cases:
         for name in dict.fromkeys(case.expect):
             if name not in known:
-                what = f"{_quoted(case)} expects {misspelt(name, sorted(known))}, and there is no such flow."
+                what = f"{_quote_request(case)} expects {misspelt(name, sorted(known))}, and there is no such flow."
                 remedy = "Correct the name, or load the flows that the cases are about."
                 evidence = (Evidence(text=case.request, other=name),)
                 yield Finding(code="invalid-case", at=at, what=what, remedy=remedy, evidence=evidence)
-    yield from _repeated(cases)
-    yield from _leaked(cases, flows, places)
+    yield from _find_repeated(cases)
+    yield from _find_leaked(cases, flows, places)
 
 
-def _quoted(case: Case) -> str:
+def _quote_request(case: Case) -> str:
     return f"“{beginning(case.request, _SHOWN)}”"
 
 
-def _repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
+def _find_repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
     """Yield cases with the request of an earlier one and other labels, or with its id."""
     for place, before, field in repeats([case for case, _ in cases]):
         (case, at), (earlier, there) = cases[place], cases[before]
         if field == "expect":
             here, then = (", ".join(each.expect) or "no flow" for each in (case, earlier))
             where = f"in line {there.line} of {there.file}" if there.line else "earlier"
-            what = f"{_quoted(case)} expects {here} here, and {then} {where}."
+            what = f"{_quote_request(case)} expects {here} here, and {then} {where}."
             remedy = "Decide which, or have the request say what decides."
             flows, evidence = tuple(sorted({*earlier.expect, *case.expect})), (Evidence(text=case.request),)
             yield Finding(code="contradicting-cases", flows=flows, at=at, what=what, remedy=remedy, evidence=evidence)
         elif field == "id":
-            what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {_quoted(case)} and {_quoted(earlier)}"
+            both = f"{_quote_request(case)} and {_quote_request(earlier)}"
+            what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {both}"
             what += f" ({there})." if there.file else "."
             remedy = "Give each an id of its own: reports and tests are known by it."
             evidence = (Evidence(text=case.request, beside=earlier.request),)
             yield Finding(code="duplicate-id", at=at, what=what, remedy=remedy, evidence=evidence)
 
 
-def _contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
+def _find_contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
     judged = [
         (case, at)
         for case, at in cases
@@ -126,23 +127,23 @@ def _contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> I
     doubted = against_recall(field, asked, [case.request for case, _ in judged], [case.expect for case, _ in judged])
     for place, first in doubted:
         case, at = judged[place]
-        what = f"{_quoted(case)} expects {', '.join(case.expect)}, and recall has {first} first by far."
+        what = f"{_quote_request(case)} expects {', '.join(case.expect)}, and recall has {first} first by far."
         remedy = "Correct the label, or give the flow that is right examples that say so."
         evidence = (Evidence(text=case.request, flow=case.expect[0], other=first),)
         names = tuple(sorted({*case.expect, first}))
         yield Finding(code="contradicted-label", flows=names, at=at, what=what, remedy=remedy, evidence=evidence)
 
 
-def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+def _find_leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     examples = Examples(flows)
     for case, case_place in cases:
         if case.episodes:  # earlier messages make it another request
             continue
-        leaked, near = examples.same.of(case.request)[:1], examples.near.of(case.request)[:1]
+        leaked, near = examples.same.find(case.request)[:1], examples.near.find(case.request)[:1]
         for spot in (examples.spots[at] for at in leaked or near):
-            place, name = places.of(*spot), spot.flow.name
+            place, name = places.locate(*spot), spot.flow.name
             relation = "is an example" if leaked else f"asks what {spot.quoted} does, an example"
-            what = f"{_quoted(case)} is asked as a case, and {relation} of {name}"
+            what = f"{_quote_request(case)} is asked as a case, and {relation} of {name}"
             what += f" ({place})." if place.line else "."
             remedy = "Take it out of one of the two: what a catalogue was shown measures nothing."
             code, at = "leaked-case" if leaked else "near-leak", case_place if case_place.file else place
@@ -207,7 +208,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     """
     began = perf_counter()
     check_argument("policy", policy, PolicyLike)
-    accepted = [_accepting(each) for each in dict.fromkeys(ignore)]
+    accepted = [_parse_accepted(each) for each in dict.fromkeys(ignore)]
     wanted = frozenset(map(_code, only)) or frozenset(KINDS)
     places = Places()
     if isinstance(source, str | Path):
@@ -258,7 +259,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         else:
             found += nearness(field, field.neighbours, places)
-            found += _contradicted(placed, field, field.neighbours)
+            found += _find_contradicted(placed, field, field.neighbours)
     here = {flow.name for flow in flows} | broken
     concerned = [one for one in accepted if not one[1] or one[1] & here]
     shown, hidden = _sorted_out(worst_first(_without_echoes(found)), concerned, wanted)
@@ -334,7 +335,7 @@ def _sorted_out(
     return tuple(shown), tuple(hidden)
 
 
-def _accepting(given: str) -> tuple[str, frozenset[str]]:
+def _parse_accepted(given: str) -> tuple[str, frozenset[str]]:
     code, colon, flows = given.partition(":")
     names = frozenset(name.strip() for name in flows.split(",") if name.strip())
     if colon and not names:

@@ -78,7 +78,7 @@ class Places:
     def __init__(self) -> None:
         self._entries, self._definitions = cache(entry_nodes), cache(_definitions)
 
-    def of(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
+    def locate(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
         """Return where a flow is defined, or a field of it, or an entry of that field, numbered from 0.
 
         A field or entry that is not found has the line of the flow.
@@ -93,7 +93,7 @@ class Places:
     ) -> "Finding":
         """Return a finding at this spot, about its flow or about `flows`."""
         names = flows or (spot.flow.name,)
-        return Finding(code=code, flows=names, at=self.of(*spot), what=what, remedy=remedy, evidence=evidence)
+        return Finding(code=code, flows=names, at=self.locate(*spot), what=what, remedy=remedy, evidence=evidence)
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """Return the place of an entry of a data file, numbered from 1, or of a definition at a line of Python."""
@@ -113,7 +113,7 @@ class Places:
 
     def _line_of(self, file: str, line: int, field: str, number: int | None) -> int:
         for node in self._definitions(file).get(line, ()) if field else ():
-            for name, value in _assigned(node):
+            for name, value in _assignments(node):
                 if name == field:
                     items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
                     return (items[number] if number is not None and number < len(items) else value).lineno
@@ -167,7 +167,7 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
     return found
 
 
-def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
+def _assignments(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
     if isinstance(node, ast.Call):
         return [(each.arg, each.value) for each in node.keywords if each.arg]
     plain = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
@@ -361,7 +361,7 @@ class Findings(Framed):
             "findings": [each.to_dict() for each in self.found],
             "accepted": [each.to_dict() for each in self.accepted],
             "notes": plain(self.notes),
-            "forecast": None if self.forecast is None else self.forecast.told(),
+            "forecast": None if self.forecast is None else self.forecast.as_data(),
             "took_s": self.took_s,
         }
 

@@ -48,10 +48,10 @@ def guards(flows: Sequence[BaseFlow], contexts: Sequence[Mapping[str, Any]], pla
     """Yield the findings about guards, called with known contexts such as those of cases, and with made-up ones."""
     for flow in flows:
         if flow.has_guard:
-            yield from _of(flow, contexts, places)
+            yield from _check_guard(flow, contexts, places)
 
 
-def _of(flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
+def _check_guard(flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
     facts = dict[str, None]()
     agreed, failed = False, ""
     for context in islice(_contexts(flow, contexts, facts), _MOST_ASKED):
@@ -79,7 +79,7 @@ def _contexts(
     """Yield an empty context, the known ones, and combinations of values for every fact read so far."""
     yield {}
     yield from contexts
-    values = list({repr(each): each for each in (*_compared(codes_of(flow)), *_USUAL)}.values())
+    values = list({repr(each): each for each in (*_compared_constants(codes_of(flow)), *_USUAL)}.values())
     known = 0
     while known < len(facts):  # a fact may be asked for only where another one is as it should be
         known = len(facts)
@@ -88,7 +88,7 @@ def _contexts(
         yield from (dict(zip(names, each, strict=True)) for each in product(values, repeat=len(names)))
 
 
-def _compared(codes: Sequence[CodeType]) -> list[Any]:
+def _compared_constants(codes: Sequence[CodeType]) -> list[Any]:
     """Return the constants of some code, and for each number the one above and the one below."""
     found: list[Any] = []
     for code in codes:

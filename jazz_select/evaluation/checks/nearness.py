@@ -161,12 +161,12 @@ class Field:
         """Embed the catalogue."""
         self._flows, self._encoder = flows, encoder
         cards = [flow.card() for flow in flows]
-        self._catalogue, self.rows = self._indexed(cards)
+        self._catalogue, self.rows = self._index_rows(cards)
         self._examples = {
             card.name: self.rows[card.id][len(self.rows[card.id]) - len(card.examples) :] for card in cards
         }
 
-    def _indexed(self, cards: Sequence[FlowCard]) -> tuple[LeaveOneOut, dict[str, Vectors]]:
+    def _index_rows(self, cards: Sequence[FlowCard]) -> tuple[LeaveOneOut, dict[str, Vectors]]:
         rows = {name: self._encoder.of_stage(0, each) for name, each in self._encoder.rows(cards).items()}
         return LeaveOneOut(cards, rows, self._encoder.lexical), rows
 
@@ -184,7 +184,7 @@ class Field:
         for (one, flow), (other, part) in combinations(enumerate(self._flows), 2):
             links[one, other] = links[other, one] = (flow.composite or part.composite) and related(flow, part)
         texts = [self._examples[self._flows[each.flow].name][at] for each, at in zip(results, numbers, strict=True)]
-        asked = _asked(results, np.stack(texts))
+        asked = _scores_of(results, np.stack(texts))
         return Neighbours(
             texts=asked.texts,
             cosines=asked.cosines,
@@ -206,13 +206,13 @@ class Field:
 
     def ask_descriptions(self) -> Asked:
         """Ask the description of each flow of the catalogue without descriptions."""
-        bare, _ = self._indexed([replace(flow.card(), description="") for flow in self._flows])
+        bare, _ = self._index_rows([replace(flow.card(), description="") for flow in self._flows])
         return self._ask(bare, [(flow.description or flow.name)[:_LONGEST_DESCRIPTION] for flow in self._flows])
 
     def _ask(self, catalogue: LeaveOneOut, texts: Sequence[str]) -> Asked:
         vectors = self._vectors(texts)
         results = [catalogue.ask(text, vector, 0, None) for text, vector in zip(texts, vectors, strict=True)]
-        return _asked(results, vectors)
+        return _scores_of(results, vectors)
 
     @property
     def prototypes(self) -> Vectors:
@@ -253,7 +253,7 @@ class Field:
                 for place in range(len(texts))
                 if place not in kept
                 and nearest[place] <= self._usual
-                and not any(sames[other].of(texts[place]) for other in kept)
+                and not any(sames[other].find(texts[place]) for other in kept)
             ]
             if not left:
                 break
@@ -289,7 +289,7 @@ def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
     return found
 
 
-def _asked(results: Sequence[HeldOut], texts: Vectors) -> Asked:
+def _scores_of(results: Sequence[HeldOut], texts: Vectors) -> Asked:
     dense, words = np.stack([each.dense for each in results]), np.stack([each.bm25 for each in results])
     scores = (_standing_out(dense) + np.float32(_WORDS) * _standing_out(words)).astype(np.float32)
     return Asked(texts=unit_rows(texts), cosines=dense, scores=scores)
@@ -312,13 +312,13 @@ def nearness(field: Field, asked: Neighbours, places: Places) -> Iterator[Findin
     twins = list(_twins(asked))
     for one, other in twins:
         yield _of_twins(asked, one, other, places)
-    yield from _unreachable(asked, {flow for pair in twins for flow in pair}, places)
-    yield from _misplaced(asked, {frozenset(pair) for pair in twins}, places)
+    yield from _find_unreachable(asked, {flow for pair in twins for flow in pair}, places)
+    yield from _find_misplaced(asked, {frozenset(pair) for pair in twins}, places)
     yield from _broad(asked, places)
-    yield from _contradicting(field, asked, places)
+    yield from _find_contradicting(field, asked, places)
 
 
-def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) -> Iterator[Finding]:
+def _find_misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) -> Iterator[Finding]:
     for example, best, place in asked.astray(asked, asked.whose[:, None].tolist(), _ASTRAY_EXAMPLE):
         spot, other = asked.spot(example), asked.flows[best].name
         if frozenset((int(asked.whose[example]), best)) in twins or len(words_of(spot.text)) < _FEWEST_WORDS:
@@ -330,7 +330,7 @@ def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) ->
         yield places.finding("misplaced-example", spot, what, remedy, evidence, flows=(spot.flow.name, other))
 
 
-def _contradicting(field: Field, asked: Neighbours, places: Places) -> Iterator[Finding]:
+def _find_contradicting(field: Field, asked: Neighbours, places: Places) -> Iterator[Finding]:
     """Yield descriptions of flows with examples that say more than the name, and lie with another flow."""
     described = field.ask_descriptions()
     for own, best, _ in asked.astray(described, [[own] for own in range(len(asked.flows))], _ASTRAY_DESCRIPTION):
@@ -363,7 +363,7 @@ def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
     first = asked.first
     for example in range(len(asked.whose)):
         spot = asked.spot(example)
-        if is_broad(spot.text) and not _held(asked, example, int(first[example])) and not _is_for_any(spot.flow):
+        if is_broad(spot.text) and not _is_held(asked, example, int(first[example])) and not _is_for_any(spot.flow):
             what = f"{spot.quoted} is an example of {spot.flow.name} and would do for any flow"
             what += ": with it, what says nothing leads there."
             evidence = asked.evidence(example, int(first[example]))
@@ -376,7 +376,7 @@ def _is_for_any(flow: BaseFlow) -> bool:
     return sum(is_broad(each) or any(map(is_courtesy, words_of(each))) for each in flow.examples) > 1
 
 
-def _held(asked: Neighbours, example: int, first: int) -> bool:
+def _is_held(asked: Neighbours, example: int, first: int) -> bool:
     """Whether an example's own flow is first, and the example is as near to it as the flow's other examples."""
     own = int(asked.whose[example])
     others = np.flatnonzero(asked.whose == own)
@@ -390,7 +390,7 @@ def _at_least(count: int, usual: float) -> float:
     return max(0.0, 1.0 - less)
 
 
-def _unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterator[Finding]:
+def _find_unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterator[Finding]:
     """Yield flows that are first for none of their examples, or mostly for those of others, beyond chance."""
     first, count = asked.first, len(asked.flows)
     own = first == asked.whose
@@ -467,10 +467,10 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
     what += " to the other one."
     names = (mine.name, theirs.name)
     evidence = (asked.evidence(each, other if int(asked.whose[each]) == one else one) for each in colliding)
-    return places.finding("near-twins", Spot(theirs), what, _apart(mine, theirs), *evidence, flows=names)
+    return places.finding("near-twins", Spot(theirs), what, _remedy_apart(mine, theirs), *evidence, flows=names)
 
 
-def _apart(one: BaseFlow, other: BaseFlow) -> str:
+def _remedy_apart(one: BaseFlow, other: BaseFlow) -> str:
     """Return the remedy for two flows that are too similar, with the words that only one of them has."""
     mine, theirs = (content(f"{flow.description} {flow.condition}") for flow in (one, other))
     only = (mine - theirs, theirs - mine)

@@ -61,7 +61,7 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
             yield from _tools(flow, tools, places)
             yield from _facts(flow, tools, places)
             yield from _fit(flow, tools, places)
-    yield from _uncalled(flows, places)
+    yield from _find_uncalled(flows, places)
     yield from _effects(flows, tools or {}, places)
     yield from _patterns(flows, tools or {}, places)
 
@@ -127,7 +127,7 @@ def _inputs(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterat
         yield places.finding("broken-input", Spot(flow, "inputs", fault.number), what, _sentence(remedy))
 
 
-def _uncalled(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+def _find_uncalled(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     called = {name for flow in flows for name in flow.calls}
     called |= {part.name for flow in flows for part in flow.parts_there()}
     for flow in flows:
@@ -200,7 +200,7 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
         else:
             continue
         flow = users.get(name)
-        at = NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(name))
+        at = NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(name))
         yield Finding(
             code=code,
             flows=() if flow is None else (flow.name,),
@@ -227,7 +227,7 @@ def _patterns(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Plac
         yield Finding(
             code="unread-pattern",
             flows=() if flow is None else (flow.name,),
-            at=NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(names[0])),
+            at=NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(names[0])),
             what=f"The pattern {shown!r} of {beginning(names[0], _LONGEST)}{others} {reasons[pattern]}: not checked.",
             remedy="Have the tool check it, or write it without what is named here.",
             evidence=(Evidence(text=pattern, flow="" if flow is None else flow.name),),

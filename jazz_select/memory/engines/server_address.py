@@ -68,7 +68,7 @@ class ServerAddress:
         if not parts.scheme and has_secret and not is_loopback(host):
             msg = (
                 f"url must begin with https:// where an api_key or a password goes along (http:// sends it without "
-                f"encryption), got {_shown(shown)}"
+                f"encryption), got {_quote_url(shown)}"
             )
             raise ConfigError(msg)
         headers = {"api-key": key} if key else {}
@@ -137,7 +137,7 @@ def own_certificates() -> bytes | None:
     return None
 
 
-def _shown(url: str) -> str:
+def _quote_url(url: str) -> str:
     return repr(beginning(url, _LONGEST_URL))
 
 
@@ -145,12 +145,12 @@ def _split(url: str, shown: str) -> SplitResult:
     """Split a url with at least `//`; `shown` is the one that was given, without secrets."""
     if _CUT_CREDENTIALS.search(url):
         problem = "what stands before its @ holds /, ? or #: write them as %2F, %3F and %23 in a user and password"
-        raise ConfigError(f"url={_shown(shown)} cannot be used ({problem}); {_LIKE}")
+        raise ConfigError(f"url={_quote_url(shown)} cannot be used ({problem}); {_LIKE}")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ConfigError(f"url={_shown(shown)} cannot be used ({hide_credentials(str(error))}); {_LIKE}") from None
+        raise ConfigError(f"url={_quote_url(shown)} cannot be used ({hide_credentials(str(error))}); {_LIKE}") from None
     problem = ""
     if _NO_URL.search(url):
         problem = "it holds spaces, line breaks or letters that no url has"
@@ -164,7 +164,7 @@ def _split(url: str, shown: str) -> SplitResult:
         problem = "it has a query or a fragment, which would not be sent; give the key as api_key"
         shown = shown.partition("?")[0].partition("#")[0]
     if problem:
-        raise ConfigError(f"url={_shown(shown)} cannot be used ({problem}); {_LIKE}")
+        raise ConfigError(f"url={_quote_url(shown)} cannot be used ({problem}); {_LIKE}")
     return parts
 
 

@@ -76,14 +76,14 @@ class Observations:
         trust: P(the label is right), shape (n,); 1 for a person's word. Up to one half the label says nothing, however
             many say the same, and the request only shows what is asked: so at 0 are those that recall decided alone.
         by_person: Whether a person said so.
-        led: The flow id that recall itself had first at the time; empty if it is not known.
+        recall_first: The flow id that recall itself had first at the time; empty if it is not known.
     """
 
     vectors: Matrix | Vectors
     labels: Sequence[str]
     trust: Matrix
     by_person: Sequence[bool]
-    led: Sequence[str]
+    recall_first: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ class EvidenceModel:
         found = [(chance, flow) for flow, chance in unknown.items() if chance >= least]
         found += [(float(logits[place]), flows[place]) for place in np.flatnonzero(logits >= least).tolist()]
         found.sort(key=itemgetter(0), reverse=True)
-        return _calibrated({flow: chance / total for chance, flow in found}, self.line)
+        return _calibrate_first({flow: chance / total for chance, flow in found}, self.line)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -205,7 +205,7 @@ class EvidenceModel:
             return None
         try:
             noted = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else dict[str, object]()
-            _must(noted.get("version") == _VERSION, "version")
+            _require(noted.get("version") == _VERSION, "version")
             return value_of(cls, noted)._check_parts(dim)  # noqa: SLF001 - one of this class
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the evidence of a sync cannot be read", error)
@@ -215,16 +215,16 @@ class EvidenceModel:
         """Return the model with its weights as a matrix; raise ValueError if its parts do not fit together."""
         flows, weights = self.head.flows, self.head.weights.astype(np.float32)
         wide = weights.size // len(flows)
-        _must(wide * len(flows) == weights.size and wide > 1 and dim in {None, wide - 1}, "weights")
-        _must(bool((np.abs(weights) <= _LARGEST).all()), "weights")
-        _must(len({*flows}) == len(flows), "flows")
-        _must(len(self.sure) == len(self.errors), "errors")
-        _must(all(before >= after for before, after in pairwise(self.sure)), "sure")
-        _must(all(before <= after for before, after in pairwise(self.errors)), "errors")
+        _require(wide * len(flows) == weights.size and wide > 1 and dim in {None, wide - 1}, "weights")
+        _require(bool((np.abs(weights) <= _LARGEST).all()), "weights")
+        _require(len({*flows}) == len(flows), "flows")
+        _require(len(self.sure) == len(self.errors), "errors")
+        _require(all(before >= after for before, after in pairwise(self.sure)), "sure")
+        _require(all(before <= after for before, after in pairwise(self.errors)), "errors")
         return replace(self, head=replace(self.head, weights=weights.reshape(len(flows), wide)))
 
 
-def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
+def _require(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
     if not right:
         raise ValueError(what)
 
@@ -249,7 +249,7 @@ def _places(flows: tuple[str, ...]) -> Mapping[str, int]:
     return {flow: place for place, flow in enumerate(flows)}
 
 
-def _calibrated(mixed: Mapping[str, float], line: Line) -> tuple[Mapping[str, float], float]:
+def _calibrate_first(mixed: Mapping[str, float], line: Line) -> tuple[Mapping[str, float], float]:
     """Return the mixture with P(the first is right) by the line; the others share what is left, in their order."""
     (first, chance), *rest = mixed.items()
     sure = line(chance, first)
@@ -284,7 +284,7 @@ def fit_evidence(
     if len(examples) != len(example_labels):
         msg = f"{len(examples)} vectors of examples have {len(example_labels)} labels"
         raise ValueError(msg)
-    if {len(seen.labels), len(seen.trust), len(seen.by_person), len(seen.led), len(recalled)} != {count}:
+    if {len(seen.labels), len(seen.trust), len(seen.by_person), len(seen.recall_first), len(recalled)} != {count}:
         msg = f"{count} observations need as many labels, trusts, sources, first flows and recalled flows"
         raise ValueError(msg)
     flows = (*sorted({*example_labels} - {NONE}), NONE)
@@ -297,9 +297,9 @@ def fit_evidence(
     places = _places(flows)
     own = np.zeros((len(examples), classes), dtype=np.float32)
     own[np.arange(len(examples)), [places[label] for label in example_labels]] = 1
-    said, weights = _predicted(np.asarray(examples, dtype=np.float32), own, log_of)
+    said, weights = _predict_by_blocks(np.asarray(examples, dtype=np.float32), own, log_of)
     mix = _fit_mix(log_of, said)
-    mixed = _mixed(mix, log_of.recalled, said)
+    mixed = _mix(mix, log_of.recalled, said)
     line, sureness = _fit_line(flows, mixed, log_of)
     return EvidenceModel(
         head=LinearHead(flows=flows[:classes], weights=_round_weights(weights)),
@@ -332,7 +332,7 @@ def _last(
         labels=[seen.labels[each] for each in kept],
         trust=seen.trust[kept],
         by_person=[seen.by_person[each] for each in kept],
-        led=[seen.led[each] for each in kept],
+        recall_first=[seen.recall_first[each] for each in kept],
     )
     return cut, [recalled[each] for each in kept]
 
@@ -357,7 +357,7 @@ class _Log:
         """Read a log."""
         places, count = _places(flows), len(seen.labels)
         labels = np.array([places.get(label, -1) for label in seen.labels], dtype=np.int_)
-        led = np.array([places.get(flow, -1) if flow else -1 for flow in seen.led], dtype=np.int_)
+        recall_first = np.array([places.get(flow, -1) if flow else -1 for flow in seen.recall_first], dtype=np.int_)
         trust: Matrix = np.clip(np.nan_to_num(np.asarray(seen.trust, dtype=np.float64)), 0.0, 1.0)
         weights = np.where(labels >= 0, np.maximum(2 * trust - 1, 0.0), 0.0)
         labelled = weights > 0
@@ -368,7 +368,7 @@ class _Log:
                 logs[row, places[flow]] += more
         targets = np.zeros((count, len(flows)))
         rows = np.flatnonzero(labelled)
-        first = np.where(led >= 0, led, logs.argmax(axis=1))
+        first = np.where(recall_first >= 0, recall_first, logs.argmax(axis=1))
         targets[rows, labels[rows]] += trust[rows]
         targets[rows, first[rows]] += 1.0 - trust[rows]
         targets *= weights[:, None]
@@ -376,7 +376,7 @@ class _Log:
         return cls(vectors, labels, labelled, weights, targets, logs)
 
 
-def _predicted(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[Matrix, Vectors]:
+def _predict_by_blocks(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[Matrix, Vectors]:
     """Return log P of each request by the head fitted to the blocks before its own, and the weights fitted to all.
 
     Shapes: (requests, classes with "none"), (dim + 1, classes of the head).
@@ -411,7 +411,7 @@ def _log_softmax(logits: Matrix) -> Matrix:
     return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
-def _mixed(mix: Mix, recalled: Matrix, said: Matrix) -> Matrix:
+def _mix(mix: Mix, recalled: Matrix, said: Matrix) -> Matrix:
     """Return the mixture's probabilities, shape (requests, classes)."""
     logits = mix.recall * recalled + mix.head * said
     logits[:, -1] += mix.none

@@ -110,7 +110,7 @@ def fit(
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
         caveat = "no flow has two examples, so confidence is not known"
-        scales = _untaught(known, lexical, flows=terms.flows if terms else len(known))
+        scales = _scales_without_examples(known, lexical, flows=terms.flows if terms else len(known))
         model = RecallModel(digest=digest, scales=scales, names=names, caveat=caveat)
         return Fitted(model=with_floor(model, known, rows, lexical, terms))
     catalogue = LeaveOneOut(known, rows, lexical, terms=terms)
@@ -121,7 +121,7 @@ def fit(
     asked += [catalogue.ask(text, vector, places[flow], transform) for text, flow, vector in cases if flow in places]
     labelled = len(asked) - examples
     legs = [each.legs(FIT_DEPTH) for each in asked]
-    scales = _weighted(_widths(legs), legs, asked)
+    scales = _weigh_bm25(_widths(legs), legs, asked)
     flows = len({each.flow for each in asked})
     caveat = (
         f"{count_of(len(asked), 'example')} of {count_of(flows, 'flow')} are too few to calibrate "
@@ -154,7 +154,7 @@ def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
 
     def fit_fold(fold: int | None) -> Vectors | None:
         taught = lessons if lessons is None or fold is None else lessons.without(fold)
-        return _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), taught)
+        return _sharpen(_transform(catalogue.residuals(without_fold=fold), worth), taught)
 
     # BLAS does nearly all of it without the interpreter's lock, and the result does not depend on the thread.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jazz-select-fit") as pool:
@@ -174,7 +174,7 @@ def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
     return (inverse * (dim / float(inverse.trace()))).astype(np.float32)
 
 
-def _sharpened(transform: Vectors | None, lessons: Lessons | None) -> Vectors | None:
+def _sharpen(transform: Vectors | None, lessons: Lessons | None) -> Vectors | None:
     """Return the transform after a few steps that move requests nearer to their own flow than to its rivals.
 
     The loss is listwise: -log softmax of the right flow's score among its rivals. The penalty is the squared distance
@@ -224,7 +224,7 @@ def _widths(legs: Sequence[ArmHits]) -> dict[str, ArmScale]:
     }
 
 
-def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Mapping[str, ArmScale]:
+def _scales_without_examples(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Mapping[str, ArmScale]:
     """Return the scales of a catalogue without examples, of which `cards` are a sample.
 
     The BM25 weight grows with the number of words: among many flows vectors lie close together, while a rare word
@@ -238,7 +238,9 @@ def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Map
     return {**DEFAULT_SCALES, "bm25": replace(DEFAULT_SCALES["bm25"], weight=weight)}
 
 
-def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[ArmHits], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
+def _weigh_bm25(
+    scales: Mapping[str, ArmScale], legs: Sequence[ArmHits], asked: Sequence[HeldOut]
+) -> dict[str, ArmScale]:
     """Return the scales with the expected BM25 weight, given the answers; the dense arm weighs 1.
 
     It is the posterior mean of the log weight. A weight is as likely as the right flows are under a softmax of the
@@ -322,7 +324,7 @@ _FIT_EVIDENCE = "requests are told apart by marks and signs"
 
 def evidence_digest(catalogue: str, seen: Sequence[Evidence]) -> str:
     """Return a digest of a catalogue's digest and of what is learned beside it."""
-    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.led}" for each in seen)
+    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.recall_first}" for each in seen)
     text = "\x1f".join((_FIT_EVIDENCE, catalogue, *told))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
@@ -363,7 +365,7 @@ def learned_model(
         labels=[flow_id(each.right) if each.right else NONE for each in seen],
         trust=np.array([each.trust for each in seen]),
         by_person=[each.by_person for each in seen],
-        led=[flow_id(each.led) if each.led else "" for each in seen],
+        recall_first=[flow_id(each.recall_first) if each.recall_first else "" for each in seen],
     )
     shown = [card.id for card in cards for _ in rows[card.id]]
     evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)

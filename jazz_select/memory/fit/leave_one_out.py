@@ -85,7 +85,7 @@ def lengths_of(examples: Sequence[Vectors]) -> CosineScaling:
             together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
             total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
     found = CosineScaling(alike=max(0.0, total / weight))
-    return replace(found, median=float(np.median([found.of(len(each)) for each in examples])))
+    return replace(found, median=float(np.median([found.factor_for(len(each)) for each in examples])))
 
 
 class LeaveOneOut:
@@ -108,7 +108,7 @@ class LeaveOneOut:
         )
         counts = [len(card.examples) for card in cards]
         self.lengths = lengths_of([rows[len(rows) - count :] for rows, count in zip(self._rows, counts, strict=True)])
-        self._evening = np.array([*map(self.lengths.of, counts)], dtype=np.float32)
+        self._evening = np.array([*map(self.lengths.factor_for, counts)], dtype=np.float32)
         self._counts = [lexical.counted_in(card) for card in cards]
         self._words = Postings(
             [*map(lexical.document, cards, self._counts)], terms or TermCounts.from_documents(map(lexical.terms, cards))
@@ -158,7 +158,7 @@ class LeaveOneOut:
 
     def ask_example(self, flow: int, example: int, transforms: Sequence[Vectors | None]) -> HeldOut:
         """Ask one example, by the places of its flow and in it, against its flow without it."""
-        aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
+        aimed = _apply_transform(self._example(flow, example), transforms[example % FOLDS])
         dense = self.prototypes @ aimed
         dense[flow] = self._prototype_without(flow, example) @ aimed
         dense *= self._evening
@@ -170,7 +170,7 @@ class LeaveOneOut:
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
         query = self._lexical.query(indexable(text))
-        dense = self.prototypes @ _aimed(vector, transform) * self._evening
+        dense = self.prototypes @ _apply_transform(vector, transform) * self._evening
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
     def neighbourhood(self, flow: int) -> list[int]:
@@ -255,7 +255,7 @@ class Postings:
         )
 
 
-def _aimed(vector: Vectors, transform: Vectors | None) -> Vectors:
+def _apply_transform(vector: Vectors, transform: Vectors | None) -> Vectors:
     return vector if transform is None else unit(vector @ transform)
 
 

@@ -57,10 +57,10 @@ def fit_head(lesson: Lesson, *, start: Vectors | None = None, penalty: float = P
 
     shape = (design.shape[1], targets.shape[1])
     solution: Vectors = np.zeros(shape, dtype=np.float32) if start is None else start.astype(np.float32)
-    return _minimized(solution, judged)
+    return _minimize(solution, judged)
 
 
-def _minimized(solution: Vectors, judged: Callable[[Vectors], tuple[float, Vectors]]) -> Vectors:
+def _minimize(solution: Vectors, judged: Callable[[Vectors], tuple[float, Vectors]]) -> Vectors:
     loss, slope = judged(solution)
     curve = _Curvature()
     for _ in range(_STEPS):

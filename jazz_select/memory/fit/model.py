@@ -113,7 +113,7 @@ class CosineScaling:
     alike: _Chance = 1.0
     median: _Width = 1.0
 
-    def of(self, examples: int) -> float:
+    def factor_for(self, examples: int) -> float:
         """Return the factor of a flow with so many examples."""
         return sqrt(sqrt(self.alike + (1 - self.alike) / (1 + prototype_weight(examples)))) / self.median
 
@@ -138,7 +138,7 @@ class TypicalCosines:
     def by_key(self, key: Callable[[str], Key]) -> "TypicalCosines":
         """Return the same numbers by store key."""
         keyed = {key(flow): cosine for flow, cosine in self.flows.items()}
-        lengths = {flow: self.lengths.of(count) for flow, count in self.examples.items()}
+        lengths = {flow: self.lengths.factor_for(count) for flow, count in self.examples.items()}
         uneven = {key(flow): length for flow, length in lengths.items() if length != 1}
         return replace(self, keyed=keyed, keyed_lengths=uneven)
 
@@ -411,11 +411,11 @@ class RecallModel:
         note = {name: value for name, value in note.items() if name not in learned}
         try:
             noted = {*cls.__slots__} - _MADE - _OF_A_LOG
-            _must(note["version"] == _VERSION and {*note} == {"version", *noted}, "version")
+            _require(note["version"] == _VERSION and {*note} == {"version", *noted}, "version")
             model = value_of(cls, note)._check_parts(*dims)._with_learned(learned, *dims)  # noqa: SLF001 - one of this class
             if model.second is None:
                 return model
-            _must({*note["second"]} == noted and model.second.second is None, "second")
+            _require({*note["second"]} == noted and model.second.second is None, "second")
             second = model.second._check_parts(*dims[1:])  # noqa: SLF001
             usual = replace(second.usual, examples=model.usual.examples)
             evidence = _evidence_in(learned.get("second_evidence"), dims[1:])
@@ -449,17 +449,17 @@ class RecallModel:
 
     def _check_parts(self, dim: int | None = None, *_: int) -> "RecallModel":
         """Return the model with its transform as a matrix; raise ValueError if its parts do not fit together."""
-        _must(self.scales.keys() == DEFAULT_SCALES.keys(), "scales")
-        _must(self.confidence is None or len(self.confidence.weights) == _OF_CANDIDATE, "confidence")
-        _must(self.scope is None or len(self.scope.weights) == _OF_SCOPE, "scope")
-        _must(self.sets is None or _rises(self.sets.nonconformity), "sets")
+        _require(self.scales.keys() == DEFAULT_SCALES.keys(), "scales")
+        _require(self.confidence is None or len(self.confidence.weights) == _OF_CANDIDATE, "confidence")
+        _require(self.scope is None or len(self.scope.weights) == _OF_SCOPE, "scope")
+        _require(self.sets is None or _rises(self.sets.nonconformity), "sets")
         if own := self.answers:
-            _must(_rises(own.confidences[::-1]), "answers")
-            _must(len(own.confidences) == len(own.errors), "errors")
+            _require(_rises(own.confidences[::-1]), "answers")
+            _require(len(own.confidences) == len(own.errors), "errors")
         if self.transform is None:
             return self
         side = isqrt(self.transform.size)
-        _must(dim in {None, side} and bool((np.abs(self.transform) <= _LARGEST_ENTRY).all()), "transform")
+        _require(dim in {None, side} and bool((np.abs(self.transform) <= _LARGEST_ENTRY).all()), "transform")
         return replace(self, transform=self.transform.reshape(side, side))
 
 
@@ -475,7 +475,7 @@ def _evidence_in(note: object, dims: Sequence[int]) -> EvidenceModel | None:
     return EvidenceModel.from_note(note, dim=next(iter(dims), None))
 
 
-def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
+def _require(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
     if not right:
         raise ValueError(what)
 

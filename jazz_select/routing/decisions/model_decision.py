@@ -184,7 +184,7 @@ def choice_schema(names: Sequence[str]) -> dict[str, Any]:
 
 def _as_json(context: Mapping[str, Any]) -> str:
     """Return all fields as JSON; long ones are cut so that one page cannot hide the others."""
-    fields = [f"{_dumped(str(name))}:{_dumped(value)}" for name, value in list(context.items())[:_MOST_FIELDS]]
+    fields = [f"{_dump_line(str(name))}:{_dump_line(value)}" for name, value in list(context.items())[:_MOST_FIELDS]]
     if sum(map(len, fields)) > _LONGEST_CONTEXT:
         share = max(_LONGEST_CONTEXT // len(fields), _SHORTEST_FIELD)
         fields = [cut(field, share) for field in fields]
@@ -193,5 +193,5 @@ def _as_json(context: Mapping[str, Any]) -> str:
     return f"{{{','.join(fields)}{mark}}}"
 
 
-def _dumped(value: object) -> str:
+def _dump_line(value: object) -> str:
     return in_one_line(json_text(clean(value) if isinstance(value, str) else value))

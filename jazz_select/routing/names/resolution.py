@@ -190,7 +190,7 @@ _SHORTEST_PART = 3
 
 def objection(fit: NameFit, tool: Tool) -> str:
     """Say why `tool` must not run for the requested name; empty if it may."""
-    checks = (_destroys, _undone, _strange, _idle, _turned_round, _overdone)
+    checks = (_destroys, _negation_mismatch, _strange, _missing_action, _reversed_order, _excess_action)
     return next((told for check in checks if (told := check(fit, tool))), "")
 
 
@@ -198,7 +198,7 @@ def _destroys(_: NameFit, tool: Tool) -> str:
     return f"{tool.name} destroys something, so it is never run on a guess" if tool.destructive else ""
 
 
-def _undone(fit: NameFit, tool: Tool) -> str:
+def _negation_mismatch(fit: NameFit, tool: Tool) -> str:
     denied = [word for word in fit.unmatched if word in NEGATION]
     if denied:
         return f"{denied[0]!r} is no part of {tool.name}"
@@ -215,20 +215,20 @@ def _strange(fit: NameFit, tool: Tool) -> str:
     return f"{tool.name} knows nothing of {_quote_words(strange)}" if strange else ""
 
 
-def _idle(fit: NameFit, tool: Tool) -> str:
+def _missing_action(fit: NameFit, tool: Tool) -> str:
     """Object to a tool that only reads where the name asks for an action: `refund` for check_refund_eligibility."""
     acts = set(fit.asked) <= ACTING - LOOKING
     return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
 
 
-def _turned_round(fit: NameFit, tool: Tool) -> str:
+def _reversed_order(fit: NameFit, tool: Tool) -> str:
     """Object to a reversed order of words where it carries meaning: `word_to_pdf` for `pdf_to_word`."""
     order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
     has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
     return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
 
 
-def _overdone(fit: NameFit, tool: Tool) -> str:
+def _excess_action(fit: NameFit, tool: Tool) -> str:
     """Object to what a tool does beyond the requested words.
 
     A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
@@ -301,16 +301,16 @@ class NameIndex:
     def resolve(self, name: object) -> Resolution:
         """Resolve `name` to a tool; accepts any value, never raises, and does a bounded amount of work."""
         if not isinstance(name, str):
-            return self._nothing(type(name).__name__, "the name is no text")
+            return self._not_found(type(name).__name__, "the name is no text")
         tool = self._exact.get(nfc(name) if len(name) <= LONGEST else name)
         if tool is not None:
             return Resolution(requested=name, tool=tool, stage="exact", score=1.0, reason="the same name")
         shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
-            return self._nothing(shown, f"the name is longer than {LONGEST} characters")
-        stages = (self._looking_alike, self._normalised, self._alike, self._part)
+            return self._not_found(shown, f"the name is longer than {LONGEST} characters")
+        stages = (self._by_confusables, self._by_folded_name, self._by_likeness, self._by_part)
         unlike = "no connected tool is like it" if self.tools else "no tool is connected"
-        return next(filter(None, (stage(shown) for stage in stages)), None) or self._nothing(shown, unlike)
+        return next(filter(None, (stage(shown) for stage in stages)), None) or self._not_found(shown, unlike)
 
     @cached_property
     def _tools_by_folded_name(self) -> dict[str, list[Tool]]:
@@ -330,16 +330,16 @@ class NameIndex:
             found.setdefault(form(tool.name), []).append(tool)
         return found
 
-    def _looking_alike(self, name: str) -> Resolution | None:
+    def _by_confusables(self, name: str) -> Resolution | None:
         """Refuse a name that differs from a tool only by similar letters or marks: another tool may be meant."""
         found = [tool.name for tool in self._skeletons.get(skeleton(name), [])] if words(name) else []
         if all(folded_name(each) == folded_name(name) for each in found):
             return None
         if len(found) > 1:
             return self._ambiguous(name, found)
-        return self._nothing(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
+        return self._not_found(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
 
-    def _normalised(self, name: str) -> Resolution | None:
+    def _by_folded_name(self, name: str) -> Resolution | None:
         found = self._tools_by_folded_name.get(folded_name(name), []) if words(name) else []
         if len(found) > 1:
             return self._ambiguous(name, [tool.name for tool in found])
@@ -347,11 +347,11 @@ class NameIndex:
             return None
         if found[0].destructive:
             against = f"{found[0].name} destroys something, so nothing but its exact name runs it"
-            return self._nothing(name, against, first=(found[0].name,))
+            return self._not_found(name, against, first=(found[0].name,))
         reason = "the same name but for case and separators"
         return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, reason=reason)
 
-    def _alike(self, name: str) -> Resolution | None:
+    def _by_likeness(self, name: str) -> Resolution | None:
         fits = self._likeness.fits(self._likeness.asked_words(name), DICE)
         if not fits:
             return None
@@ -360,14 +360,14 @@ class NameIndex:
             return self._ambiguous(name, [self.names[fit.form.tool] for fit in near])
         return self._guess(name, fits[0], "capability")
 
-    def _part(self, name: str) -> Resolution | None:
+    def _by_part(self, name: str) -> Resolution | None:
         """Resolve a name that is a whole-word part of one name only, or that contains one name only."""
         asked = self._likeness.asked_words(name)
         if len("".join(asked)) < _SHORTEST_PART:
             return None
         named = [form for form in self._likeness.forms if form.is_name]
-        found = [form for form in named if _holds(form.words, asked)] or [
-            form for form in named if _holds(asked, form.words)
+        found = [form for form in named if _contains_sequence(form.words, asked)] or [
+            form for form in named if _contains_sequence(asked, form.words)
         ]
         if len(found) != 1:
             return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
@@ -380,7 +380,7 @@ class NameIndex:
         tool = self.tools[fit.form.tool]
         against = objection(fit, tool)
         if against:
-            return self._nothing(name, against, first=(tool.name,))
+            return self._not_found(name, against, first=(tool.name,))
         reason = (
             f"{' '.join(fit.asked)} is {'like' if stage == 'capability' else 'a part of'} {' '.join(fit.form.words)}"
         )
@@ -394,7 +394,7 @@ class NameIndex:
             connected_tools=self.names,
         )
 
-    def _nothing(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution:
+    def _not_found(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution:
         fits = self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING) if len(name) <= LONGEST else []
         names = dict.fromkeys((*first, *(self.names[fit.form.tool] for fit in fits)))
         return Resolution(
@@ -407,7 +407,7 @@ def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
     return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
 
 
-def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
+def _contains_sequence(whole: Sequence[str], part: Sequence[str]) -> bool:
     width = len(part)
     return width > 0 and any(
         tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)

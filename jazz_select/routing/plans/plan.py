@@ -38,7 +38,7 @@ class NotYet:
     """The step has not run: references to its output stay."""
 
 
-def malformed(pointer: str) -> str:
+def pointer_problem(pointer: str) -> str:
     """Say what is wrong with the spelling of a pointer; empty if nothing is."""
     if _WELL_FORMED.fullmatch(pointer):
         return ""
@@ -59,14 +59,14 @@ def look_up(value: Any, pointer: str) -> Any:
     if tokens[:1] == [RESULT] and not (isinstance(shown, Mapping) and RESULT in shown):
         tokens = tokens[1:]
     for token in tokens:
-        found = _child(here, _unescaped(token))
+        found = _child(here, _unescape(token))
         if isinstance(found, Missing):
             return Missing(f"{way or 'the output'} {found.problem}")
         here, way = found, f"{way}/{token}"
     return here
 
 
-def _unescaped(token: str) -> str:
+def _unescape(token: str) -> str:
     return token.replace("~1", "/").replace("~0", "~")
 
 
@@ -122,7 +122,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Calls in planned order with their dependencies. Build it with `Plan.of`.
+    """Calls in planned order with their dependencies. Build it with `Plan.from_steps`.
 
     Attributes:
         steps: The calls, each with an id.
@@ -137,7 +137,7 @@ class Plan:
     by_model: bool = False
 
     @classmethod
-    def of(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
+    def from_steps(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
         """Build the plan of these steps: missing ids are added, references are checked."""
         named, twice = _with_ids(tuple(steps))
         problems = [f"a plan must have at most {MOST_STEPS} steps, got {len(named)}"] if len(named) > MOST_STEPS else []
@@ -147,7 +147,7 @@ class Plan:
             references, found = references_in(step.arguments)
             references += [Reference(each, "") for each in step.after]
             for reference in references:
-                found += _unusable(reference, step.id, ids, twice)
+                found += _reference_problems(reference, step.id, ids, twice)
             problems += [f"{step.id}: {problem}" for problem in found]
             needs[step.id] = tuple(dict.fromkeys(each.step for each in references if each.step in ids - {step.id}))
         problems += [f"steps wait for each other: {' → '.join(cycle)}" for cycle in _cycles(needs)]
@@ -181,7 +181,7 @@ def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[s
     return found, [*problems, f"the arguments hold more than {_MOST_VALUES} values"]
 
 
-def parsed(value: Mapping[str, Any]) -> Reference:
+def parse_reference(value: Mapping[str, Any]) -> Reference:
     """Return the parts of a reference that was checked."""
     step, _, pointer = str(value[_REF]).partition("#")
     return Reference(step.strip(), pointer)
@@ -199,7 +199,7 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
     fields = cast("Mapping[str, Any]", value)
     if _REF not in fields:
         return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
-    step, pointer = parsed(fields)
+    step, pointer = parse_reference(fields)
     output = output_of(step)
     if isinstance(output, NotYet):
         return dict(fields)
@@ -219,7 +219,7 @@ def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
     fields = cast("Mapping[str, Any]", value)
     if _REF not in fields:
         return {key: with_steps_named(each, names) for key, each in fields.items()}
-    step, pointer = parsed(fields)
+    step, pointer = parse_reference(fields)
     return {_REF: f"{names[step]}#{pointer}"} if step in names else dict(fields)
 
 
@@ -229,14 +229,14 @@ def _reference(fields: Mapping[str, Any]) -> Reference | str:
         return f"{_REF} must be a text such as 's1#/items/0/id', got {text!r:.80}"
     if len(fields) > 1:
         return f"beside {_REF} {text!r:.80} an object holds nothing else"
-    read = parsed(fields)
+    read = parse_reference(fields)
     if not read.step:
         return f"{_REF} {text!r:.80} names no step"
-    problem = malformed(read.pointer)
+    problem = pointer_problem(read.pointer)
     return f"{_REF} {text!r:.80}: {problem}" if problem else read
 
 
-def _unusable(reference: Reference, own: str, ids: set[str], twice: set[str]) -> list[str]:
+def _reference_problems(reference: Reference, own: str, ids: set[str], twice: set[str]) -> list[str]:
     if reference.step == own:
         return ["refers to its own output"]
     if reference.step in twice:
@@ -310,12 +310,12 @@ def _missing_place(pointer: str, root: Schema) -> str:
 def _lost_at(tokens: Sequence[str], root: Schema) -> str:
     here: list[object] = [root]
     for token in tokens:
-        key = _unescaped(token)
+        key = _unescape(token)
         below: list[object] = []
         known: dict[str, None] = {}
         for schema in here:
             for each in alternatives(schema, root):
-                inner = _below(each.schema, each.type, key) if each.certain else True
+                inner = _part_schema(each.schema, each.type, key) if each.certain else True
                 if inner is True:
                     return ""
                 if inner is not None:
@@ -327,7 +327,7 @@ def _lost_at(tokens: Sequence[str], root: Schema) -> str:
     return ""
 
 
-def _below(schema: Schema, kind: str, key: str) -> object:
+def _part_schema(schema: Schema, kind: str, key: str) -> object:
     """Return the schema of one part: True if anything is allowed, None if the part cannot exist."""
     if kind == "object":
         given: object = schema.get("properties")

@@ -26,7 +26,7 @@ from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, ToolCall, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Slot, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import call_tool, copied, left_out
+from jazz_select.routing.tool_call import call_tool, copy_arguments, left_out
 from jazz_select.routing.tools.context_inputs import (
     bind_context,
     check_context,
@@ -116,7 +116,9 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     if answer is not None:
         approve = answered_approver(after.asked if after is not None else (), answer, approve)
     started = perf_counter()
-    sound = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
+    sound = (
+        plan if plan.problems else Plan.from_steps(plan.steps)
+    )  # one that was not built by `from_steps` has not been checked
     if sound.problems:
         return PlanResult(problems=sound.problems)
     check_context(context)
@@ -206,11 +208,11 @@ class _Running:
         if known is not None and known.status != "skipped" and known.asked is None:
             self.outcomes[step.id] = known
         elif step.problem:
-            self.outcomes[step.id] = _failed(began, "arguments", f"{name or 'a call'}: {step.problem}")
+            self.outcomes[step.id] = _failed_outcome(began, "arguments", f"{name or 'a call'}: {step.problem}")
         elif tool is None:
             problem = f"{found.requested!r:.80}: {found.reason}"
-            self.outcomes[step.id] = _failed(began, "name", problem, details=found.error())
-        elif blocked := self._blocked(began):
+            self.outcomes[step.id] = _failed_outcome(began, "name", problem, details=found.error())
+        elif blocked := self._skip_if_blocked(began):
             self.outcomes[step.id] = blocked
         else:
             self.outcomes[step.id] = began
@@ -224,13 +226,13 @@ class _Running:
         async with self.asking:
             return await verdict_of(self.approve, call)
 
-    def _blocked(self, began: StepOutcome) -> StepOutcome | None:
+    def _skip_if_blocked(self, began: StepOutcome) -> StepOutcome | None:
         for need in self.needs.get(began.id, ()):
             status = self.outcomes[need].status
             if status != "ok":
                 became = {"failed": "failed", "refused": "cannot be done"}.get(status, "was skipped")
                 skipped = replace(began, status="skipped")
-                return _failed(
+                return _failed_outcome(
                     skipped, "dependency", f"{began.tool} was not run: it uses the output of {need}, which {became}"
                 )
         return None
@@ -244,15 +246,15 @@ class _Running:
             with_outputs(step.arguments, lambda each: self.outcomes[each].output, lost),
         )
         if lost:
-            return _failed(began, "reference", f"{tool.name}: {'; '.join(lost)}")
+            return _failed_outcome(began, "reference", f"{tool.name}: {'; '.join(lost)}")
         if missing and self.fill is not None:
             outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
             try:
-                found = self.fill(tool, missing, copied(outputs))
-                arguments |= copied({name: found[name] for name in missing if name in found})
+                found = self.fill(tool, missing, copy_arguments(outputs))
+                arguments |= copy_arguments({name: found[name] for name in missing if name in found})
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
-                return _failed(began, "arguments", message, cause=error)
+                return _failed_outcome(began, "arguments", message, cause=error)
         filled = filled_arguments(tool, arguments)
         note = describe_dropped(tool.name, filled.dropped)
         began = replace(began, arguments=filled.arguments, notes=(note,) if note else ())
@@ -266,7 +268,7 @@ class _Running:
             call_id=known.asked.id if known and known.asked else "",
         )
         if made.missing:
-            return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, made.missing))}")
+            return _failed_outcome(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, made.missing))}")
         if made.status == "refused":
             return replace(began, status="refused", error=made.error)
         if made.error is not None:
@@ -283,7 +285,7 @@ def as_plan(given: object) -> Plan:
         if isinstance(values, list | tuple):
             values = list(cast("Sequence[object]", values))
             if values and all(isinstance(each, PlanStep) for each in values):
-                return Plan.of(cast("list[PlanStep]", values))
+                return Plan.from_steps(cast("list[PlanStep]", values))
         read = read_tool_reply(values)
         if read.calls:
             return read.plan
@@ -306,7 +308,7 @@ def execution_order(plan: Plan) -> tuple[PlanStep, ...]:
     return tuple(order)
 
 
-def _failed(
+def _failed_outcome(
     began: StepOutcome,
     fault: Fault,
     message: str,

@@ -88,17 +88,17 @@ class ToolReply:
             return "mixed" if self.text else "calls"
         return "text" if self.text else "unreadable"
 
-    def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
+    def drop_doubtful_calls(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
         """Return the reply without destructive calls that may not be meant.
 
         Such a call counts only if the calls are the whole reply, and only once. `is_destructive` takes a name as the
         reply has it.
         """
         seen: set[bytes] = set()
-        calls = tuple(self._trusted(call, seen) if is_destructive(call.tool) else call for call in self.calls)
+        calls = tuple(self._check_call(call, seen) if is_destructive(call.tool) else call for call in self.calls)
         return replace(self, calls=calls)
 
-    def _trusted(self, call: PlanStep, seen: set[bytes]) -> PlanStep:
+    def _check_call(self, call: PlanStep, seen: set[bytes]) -> PlanStep:
         own = canonical_bytes((call.tool, call.arguments))
         twice = own in seen
         seen.add(own)
@@ -109,7 +109,7 @@ class ToolReply:
     @property
     def plan(self) -> Plan:
         """The calls as a plan, checked."""
-        return Plan.of(self.calls, by_model=True)
+        return Plan.from_steps(self.calls, by_model=True)
 
 
 QUOTED: Final = (
@@ -176,7 +176,7 @@ def _in_prose(text: str) -> ToolReply:
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
     is_broken = _means_a_call(_text_between(text, values))  # then the values are parts of a broken shape
     if shapes and not is_broken:
-        return _among(text, shapes)
+        return _read_among_text(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
         begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
@@ -193,7 +193,7 @@ def _text_between(text: str, values: list[Located]) -> str:
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
+def _read_among_text(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
     calls: list[PlanStep] = []
     texts: list[str] = []
     around: list[str] = []

@@ -156,7 +156,7 @@ class ToolAsker:
             messages = await self._make_in_thread(lambda: tool_messages(user_input, shown), len(shown))
             question = Inquiry(messages)
             reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
-            read = read_tool_reply(reply.text).trusted(self._is_destructive)
+            read = read_tool_reply(reply.text).drop_doubtful_calls(self._is_destructive)
             record = ToolRecord(
                 user_input=user_input,
                 tools_shown=tuple(tool.name for tool in shown),

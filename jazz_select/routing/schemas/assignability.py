@@ -11,15 +11,15 @@ from jazz_select.routing.schemas.fields import (
     Cursor,
     Schema,
     alternatives,
+    canonical_json,
     declares,
-    impossible,
+    is_impossible,
     item_at,
     mapping,
     names,
     number_range,
     prefix,
     refers,
-    written,
 )
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.values import is_number
@@ -127,7 +127,7 @@ class _Comparison:
         if any(other.type == "" and other.certain and not other.schema for other in theirs):
             return SURELY
         found = _combine_scores(self._compare_alternative(own, theirs, wanted, depth) for own in ours)
-        return SURELY if found == PERHAPS and self._same(out, wanted) else found
+        return SURELY if found == PERHAPS and self._is_same(out, wanted) else found
 
     def _alternatives(self, schema: object, reading: Cursor) -> list[Alternative]:
         key = (id(schema), reading is self._out)
@@ -135,18 +135,18 @@ class _Comparison:
             self._spread[key] = (schema, alternatives(schema, reading.root, reading))
         return self._spread[key][1]
 
-    def _same(self, out: object, wanted: object) -> bool:
+    def _is_same(self, out: object, wanted: object) -> bool:
         """Tell whether both schemas are equal, and mean the same where they stand."""
         if self._compared > _LARGEST_COMPARED:
             return False
-        ours, theirs = written(out), written(wanted)
+        ours, theirs = canonical_json(out), canonical_json(wanted)
         self._compared += len(ours) + len(theirs)
         if not ours or ours != theirs:
             return False
         if self._out.root is self._in.root or not refers(ours):
             return True
         if self._roots_alike is None:
-            self._roots_alike = written(self._out.root) == written(self._in.root) != b""
+            self._roots_alike = canonical_json(self._out.root) == canonical_json(self._in.root) != b""
         return self._roots_alike
 
     def _compare_alternative(
@@ -200,7 +200,7 @@ class _Comparison:
         if keyword.startswith("unevaluated"):
             return False  # it says nothing without all that stands beside it
         beside = next((group for group in _TOGETHER if keyword in group), (keyword,))
-        return keyword in own and all(self._same(own.get(each), other.get(each)) for each in beside)
+        return keyword in own and all(self._is_same(own.get(each), other.get(each)) for each in beside)
 
     def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
         if kind in ("integer", "number"):
@@ -209,7 +209,7 @@ class _Comparison:
             ours, theirs = _count(own.schema, kind), _count(other.schema, kind, at_word=False)
         else:
             return SURELY
-        return _within(*ours, *theirs)
+        return _compare_ranges(*ours, *theirs)
 
     def _items(self, own: Schema, other: Schema, depth: int) -> float:
         low, high = _count(own, "array")
@@ -243,12 +243,12 @@ class _Comparison:
                 if name in needed:
                     return NEVER
                 continue
-            score = self.score(part, _allowed(other, name, theirs), depth + 1)
+            score = self.score(part, _property_schema(other, name, theirs), depth + 1)
             if score == NEVER and (name in given or name in needed):
                 return NEVER
             certain = name in given or (score == SURELY and name not in needed)
             found.append(score if certain else PERHAPS)
-        if more is not False and (rest := _allowed(other, None, theirs)) is not True:
+        if more is not False and (rest := _property_schema(other, None, theirs)) is not True:
             found.append(max(self.score(more, rest, depth + 1), PERHAPS))
         return min(found)
 
@@ -266,7 +266,7 @@ def _more(own: Schema) -> object:
     return not declares(own)
 
 
-def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) -> object:
+def _property_schema(other: Schema, name: str | None, properties: Mapping[str, object]) -> object:
     if name is not None and name in properties:
         return properties[name]
     return True if "patternProperties" in other else other.get("additionalProperties", True)
@@ -283,13 +283,13 @@ def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, f
     if kind == "object":
         properties, needed = mapping(schema.get("properties")), names(schema.get("required"))
         low = max(low, len(needed))
-        closed = _more(schema) is False if at_word else _allowed(schema, None, {}) is False
+        closed = _more(schema) is False if at_word else _property_schema(schema, None, {}) is False
         if closed:
             high = min(high, len({*needed, *(name for name, part in properties.items() if part is not False)}))
     return low, high
 
 
-def _within(low: Any, high: Any, least: Any, most: Any) -> float:
+def _compare_ranges(low: Any, high: Any, least: Any, most: Any) -> float:
     if low > most or high < least:
         return NEVER
     return SURELY if low >= least and high <= most else PERHAPS
@@ -324,14 +324,14 @@ class _Search:
         some = alternatives(schema, self._reading.root, self._reading)
         if kind:
             typed = (replace(each, type=each.sure_type or kind, guessed=False) for each in some)
-            some = [each for each in typed if each.type == kind and not impossible(each)]
-        found = any(self._has(each, depth) for each in some)
+            some = [each for each in typed if each.type == kind and not is_impossible(each)]
+        found = any(self._has_value(each, depth) for each in some)
         self._begun.pop()
         if found:
             self._found.append(schema)
         return found
 
-    def _has(self, each: Alternative, depth: int) -> bool:
+    def _has_value(self, each: Alternative, depth: int) -> bool:
         own = each.schema
         if each.sure_type == "object" and "enum" not in own:
             properties, needed = mapping(own.get("properties")), names(own.get("required"))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from jazz_select.json_values import as_json
 from jazz_select.routing.schemas.assignability import NOT_FINITE, Effort, assignable, is_possible
-from jazz_select.routing.schemas.fields import RESULT, Schema, fields, refers, shape, written
+from jazz_select.routing.schemas.fields import RESULT, Schema, canonical_json, fields, refers, shape
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import describe_error, whole_characters
 from jazz_select.words import folded_name
@@ -144,7 +144,7 @@ class CompatibilityIndex:
         for number, tool in enumerate(self.tools):
             for wanted in ways(tool):
                 for each in wanted:
-                    kept = groups[each.folded].setdefault((each.name, self._keys.of(each)), _Wanted(each))
+                    kept = groups[each.folded].setdefault((each.name, self._keys.key_of(each)), _Wanted(each))
                     kept.consumers.append(len(owners))
                     kept.shares.append(1.0 / len(wanted))
                 owners.append(number)
@@ -180,7 +180,7 @@ class CompatibilityIndex:
 
     def _row(self, name: str, group: Sequence[Slot], effort: Effort) -> Scores:
         """Return the scores of fields with one folded name for each way to call each tool."""
-        key = tuple((each.name, self._keys.of(each), each.certain) for each in group)
+        key = tuple((each.name, self._keys.key_of(each), each.certain) for each in group)
         row = self._rows.get(key)
         if row is None:
             row = np.zeros(len(self._owners))
@@ -195,7 +195,7 @@ class CompatibilityIndex:
         return row
 
     def _fit(self, effort: Effort, there: Slot, wanted: Slot) -> float:
-        pair = (self._keys.of(there), self._keys.of(wanted))
+        pair = (self._keys.key_of(there), self._keys.key_of(wanted))
         found = self._fits.get(pair)
         if found is None:
             found = assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root, effort=effort)
@@ -228,7 +228,7 @@ class _Keys:
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, str]] = {}
 
-    def of(self, each: Slot) -> str:
+    def key_of(self, each: Slot) -> str:
         own = self._text(each.schema)
         if own.endswith(_REFERS):
             return f"{own}{self._text(each.root)}"
@@ -240,7 +240,7 @@ class _Keys:
         kept = self._known.get(id(schema))
         if kept is not None:
             return kept[1]
-        text = written(schema)
+        text = canonical_json(schema)
         found = text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
         found = found or uuid4().hex  # no JSON: like nothing else
         found = f"{found}{_REFERS}" if refers(text) else found

@@ -133,12 +133,12 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
     elif known.get("unevaluatedProperties") is False and any(each in known for each in _BESIDE):
         yield from _closed_alternatives(known, reading, hops)
     elif "$ref" in known:
-        target = referred(known["$ref"], reading.root)
+        target = resolve_reference(known["$ref"], reading.root)
         yield from _merge_parts([target, _drop_keywords(known, "$ref")], reading, hops)
     elif isinstance(known.get("allOf"), list):
         yield from _merge_parts([*known["allOf"], _drop_keywords(known, "allOf")], reading, hops)
     elif keyword := next((each for each in _SPREADING if isinstance(known.get(each), list) and known[each]), ""):
-        yield from _either(known, keyword, reading, hops)
+        yield from _spread_options(known, keyword, reading, hops)
     elif "if" in known:
         yield from _conditional(known, reading, hops)
     else:
@@ -155,7 +155,7 @@ def _closed_alternatives(schema: Schema, reading: Cursor, hops: int) -> Iterator
     for each in ways:
         strange = dict.fromkeys(names(each.schema.get("required")) - named, False) if is_told else {}
         known = {**each.schema, "properties": {**mapping(each.schema.get("properties")), **strange}}
-        if not impossible(closed := replace(each, schema=known if strange else each.schema, certain=False)):
+        if not is_impossible(closed := replace(each, schema=known if strange else each.schema, certain=False)):
             yield closed
 
 
@@ -166,14 +166,14 @@ def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     if keyword := next((each for each in _DEPENDENT if isinstance(schema.get(each), Mapping)), ""):
         yield from _dependent(schema, keyword, reading, hops)
     else:
-        yield from (each for each in _typed(schema) if not impossible(each))
+        yield from (each for each in _spread_types(schema) if not is_impossible(each))
 
 
 def _drop_keywords(schema: Schema, *keywords: str) -> Schema:
     return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
 
 
-def _either(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
+def _spread_options(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield the alternatives of `anyOf` or `oneOf`; of `oneOf` only those that exclude the others are certain."""
     rest = _drop_keywords(schema, keyword)
     options = cast("list[object]", schema[keyword])
@@ -218,7 +218,7 @@ def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iter
     yield from _merge_parts([rest, {"properties": {name: False}}], reading, hops)
 
 
-def _typed(schema: Schema) -> Iterator[Alternative]:
+def _spread_types(schema: Schema) -> Iterator[Alternative]:
     values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
     if "const" in schema:
         const = schema["const"]
@@ -259,7 +259,7 @@ def _merge_parts(parts: Sequence[object], reading: Cursor, hops: int) -> Iterato
             return
         reading.left -= len(whole) * len(spread)
         pairs = [_merge_alternatives(one, other) for one in whole for other in spread]
-        whole = [each for each in pairs if each is not None and not impossible(each)]
+        whole = [each for each in pairs if each is not None and not is_impossible(each)]
     yield from whole
 
 
@@ -272,7 +272,7 @@ def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | N
     if len(types) > 1:
         return None
     guess = "" if types else one.type or other.type
-    a, b = _adjusted(one.schema, other.schema), _adjusted(other.schema, one.schema)
+    a, b = _apply_undeclared(one.schema, other.schema), _apply_undeclared(other.schema, one.schema)
     exact = a is not None and b is not None
     whole: dict[str, Any] = {}
     for keyword in dict.fromkeys((*one.schema, *other.schema)):
@@ -285,7 +285,7 @@ def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | N
         elif left is _NONE or right is _NONE:
             whole[keyword] = right if left is _NONE else left
         else:
-            whole[keyword], same = both(keyword, left, right)
+            whole[keyword], same = merge_keyword(keyword, left, right)
             exact = exact and same
     if not _ITEMS.isdisjoint(one.schema) and not _ITEMS.isdisjoint(other.schema):
         whole |= items_of_both(one.schema, other.schema)
@@ -297,7 +297,7 @@ def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | N
 _NONE: Final = object()
 
 
-def _adjusted(own: Schema, other: Schema) -> Schema | None:
+def _apply_undeclared(own: Schema, other: Schema) -> Schema | None:
     """Apply the rule for undeclared properties to the other schema's properties; None if patterns decide."""
     if "additionalProperties" not in own and "patternProperties" not in own:
         return own
@@ -342,7 +342,7 @@ def _listed_values(schema: Schema) -> list[Any] | None:
     return cast("list[Any]", schema["enum"]) if isinstance(schema.get("enum"), list) else None
 
 
-def impossible(each: Alternative) -> bool:
+def is_impossible(each: Alternative) -> bool:
     """Tell whether certainly no value is of this alternative; its parts are not examined."""
     own = each.schema
     if own.get("enum") == [] or own.get("not") in (True, {}):
@@ -352,7 +352,7 @@ def impossible(each: Alternative) -> bool:
         kinds: Any = cast("Schema", refused)["type"]
         if each.sure_type in ([kinds] if isinstance(kinds, str) else kinds):
             return True
-    if not LIMITING.isdisjoint(own) and crossed(own, each.sure_type):
+    if not LIMITING.isdisjoint(own) and is_empty_range(own, each.sure_type):
         return True
     if each.sure_type == "array":
         least = own.get("minItems") or 0
@@ -559,10 +559,10 @@ def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
     if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):
         return own
     _bounds(own)
-    _tuples(own)
-    _dependencies(own)
+    _convert_tuples(own)
+    _convert_dependencies(own)
     _draft_3(own)
-    _required(own)
+    _convert_required(own)
     if dialect or own.get("nullable") is not True:
         own.pop("nullable", None)
     elif isinstance(own.get("type"), str | list):
@@ -583,7 +583,7 @@ def _bounds(own: dict[str, Any]) -> None:
         own.setdefault("multipleOf", own.pop("divisibleBy"))
 
 
-def _tuples(own: dict[str, Any]) -> None:
+def _convert_tuples(own: dict[str, Any]) -> None:
     """Convert lists of item schemas, as drafts before 2020-12 have them."""
     behind = own.pop("additionalItems", None)
     if isinstance(own.get("items"), list):
@@ -594,7 +594,7 @@ def _tuples(own: dict[str, Any]) -> None:
             own["items"] = behind
 
 
-def _dependencies(own: dict[str, Any]) -> None:
+def _convert_dependencies(own: dict[str, Any]) -> None:
     """Convert `dependencies`, which until draft 7 held both dependent names and dependent schemas."""
     given = own.pop("dependencies", None)
     if not isinstance(given, Mapping):
@@ -620,7 +620,7 @@ def _draft_3(own: dict[str, Any]) -> None:
         own["allOf"] = [*_as_list(own.get("allOf", [])), {"anyOf": _as_schemas(cast("object", types))}]
 
 
-def _required(own: dict[str, Any]) -> None:
+def _convert_required(own: dict[str, Any]) -> None:
     """Draft 3: each property says whether it is required."""
     if "required" in own and not isinstance(own["required"], list):
         del own["required"]
@@ -643,7 +643,7 @@ def _as_list(value: object) -> list[Any]:
 # --- two schemas ----------------------------------------------------------------
 
 
-def both(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
+def merge_keyword(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
     """Merge one keyword that two schemas have; return what holds for both, and whether that is complete."""
     kinds: set[Any] = {type(one), type(other)}
     if kinds == {dict} and keyword in _MERGED:
@@ -728,7 +728,7 @@ def known_by(value: object) -> object:
     return value
 
 
-def written(value: object) -> bytes:
+def canonical_json(value: object) -> bytes:
     """Serialise a value with sorted keys, its numbers as written; empty if it is no JSON."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -754,17 +754,17 @@ COUNTED: Final[Mapping[str, tuple[str, str]]] = {
 
 def number_range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
     """Return the minimum and the maximum of a number, each with a shift of +1 or -1 if it is exclusive."""
-    low = max(_bound(schema, "minimum", -math.inf, 0), _bound(schema, "exclusiveMinimum", -math.inf, 1))
-    high = min(_bound(schema, "maximum", math.inf, 0), _bound(schema, "exclusiveMaximum", math.inf, -1))
+    low = max(_limit_of(schema, "minimum", -math.inf, 0), _limit_of(schema, "exclusiveMinimum", -math.inf, 1))
+    high = min(_limit_of(schema, "maximum", math.inf, 0), _limit_of(schema, "exclusiveMaximum", math.inf, -1))
     return low, high
 
 
-def _bound(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
+def _limit_of(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
     limit: Any = schema.get(keyword)
     return (limit, excluded) if is_number(limit) else (otherwise, 0)
 
 
-def crossed(schema: Schema, kind: str) -> bool:
+def is_empty_range(schema: Schema, kind: str) -> bool:
     """Tell whether the minimum of a type exceeds its maximum, so that no value is valid."""
     if kind in ("integer", "number"):
         low, high = number_range(schema)
@@ -779,7 +779,7 @@ def crossed(schema: Schema, kind: str) -> bool:
 # --- references -----------------------------------------------------------------
 
 
-def referred(reference: object, root: Schema) -> object:
+def resolve_reference(reference: object, root: Schema) -> object:
     """Follow a local reference; return an unknown schema if it points nowhere."""
     here: object = root
     if not isinstance(reference, str) or not reference.startswith("#"):
@@ -787,7 +787,7 @@ def referred(reference: object, root: Schema) -> object:
     if reference not in ("#", "") and not reference.startswith("#/"):
         return next((each for each in inner(root) if _is_called(each, reference)), None)
     for name in pointer_names(reference):
-        here = _inside(here, name)
+        here = _step_into(here, name)
     return here
 
 
@@ -816,7 +816,7 @@ def inner(schema: object) -> Iterator[Schema]:
             stack += cast("list[object]", here)
 
 
-def _inside(schema: object, step: str) -> object:
+def _step_into(schema: object, step: str) -> object:
     if isinstance(schema, list) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
         several = cast("list[object]", schema)
         return several[int(step)] if int(step) < len(several) else None

@@ -43,17 +43,17 @@ def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> obj
     if isinstance(value, list):
         kinds = [each for each in kinds if each.type in {"array", ""}]
         return [
-            _drop_nulls(each, _either([item_at(kind.schema, place) for kind in kinds]), reading, depth + 1)
+            _drop_nulls(each, _any_of([item_at(kind.schema, place) for kind in kinds]), reading, depth + 1)
             for place, each in enumerate(cast("list[object]", value))
         ]
     given = cast("dict[str, object]", value)
-    kinds = _fitting(given, [each for each in kinds if each.type in {"object", ""}], reading)
+    kinds = _possible_kinds(given, [each for each in kinds if each.type in {"object", ""}], reading)
     kept: dict[str, object] = {}
     for name, each in given.items():
         declaring = [kind for kind in kinds if name in _properties(kind)]
         parts = [_properties(kind)[name] for kind in declaring]
         if each is not None:
-            kept[name] = _drop_nulls(each, _either(parts), reading, depth + 1)
+            kept[name] = _drop_nulls(each, _any_of(parts), reading, depth + 1)
             continue
         is_optional = any(name not in names(kind.schema.get("required")) for kind in declaring)
         if not is_optional or any(_takes_null(own, reading) for own in parts):
@@ -68,7 +68,7 @@ def _takes_null(part: object, reading: Cursor) -> bool:
     return verdicts([None], part, reading) != [False]
 
 
-def _fitting(given: Mapping[str, object], kinds: list[Alternative], reading: Cursor) -> list[Alternative]:
+def _possible_kinds(given: Mapping[str, object], kinds: list[Alternative], reading: Cursor) -> list[Alternative]:
     """Return those of several kinds of object that this one may be; all of them if it is none."""
     if len(kinds) == 1:
         return kinds
@@ -86,7 +86,7 @@ def _properties(kind: Alternative) -> Schema:
     return mapping(kind.schema.get("properties"))
 
 
-def _either(parts: Sequence[object]) -> object:
+def _any_of(parts: Sequence[object]) -> object:
     if len(parts) == 1:
         return parts[0]
     return {"anyOf": list(parts)} if parts else True

@@ -188,7 +188,7 @@ class _Reader:
                 text = f"(?:{text})"
             is_repeated = True
             least, most = times
-            text += _counted(least, most)
+            text += _quantifier(least, most)
             states = states * max(least + (most is None), most or 0, 1) + 1
             if states > LARGEST:
                 raise ValueError("is too large when its repetitions are written out")
@@ -277,7 +277,7 @@ class _Reader:
             return _ANCHORS[kind], 1
         if kind == "k" or (kind.isdecimal() and kind != "0"):
             raise ValueError("refers back to what a group matched")
-        letter = self._escaped()
+        letter = self._read_escape()
         return (_NOTHING if letter is None else _literal(letter)), 4
 
     def _property(self) -> str:
@@ -288,7 +288,7 @@ class _Reader:
         self.at = end + 1
         return found
 
-    def _escaped(self) -> str | None:
+    def _read_escape(self) -> str | None:
         """Read an escaped character; return None for half of one, which no text holds."""
         kind = self.pattern[self.at + 1 : self.at + 2]
         self.at += 2
@@ -377,7 +377,7 @@ class _Reader:
             self.at += 2
             return ord("\b")
         began = self.at
-        letter = self._escaped()
+        letter = self._read_escape()
         if letter is None:
             return int(self.pattern[began + 2 :].strip("{")[:4], 16)
         return ord(letter)
@@ -398,7 +398,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 6  # noqa: PLR2004 - digits of the largest count
 
 
-def _counted(least: int, most: int | None) -> str:
+def _quantifier(least: int, most: int | None) -> str:
     if most is None and least < 2:  # noqa: PLR2004 - which have signs of their own
         return "*+"[least]
     if (least, most) == (0, 1):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.routing.schemas.fields import Schema, mapping, referred
+from jazz_select.routing.schemas.fields import Schema, mapping, resolve_reference
 
 Path = tuple[str, ...]
 """The names that lead to an input, from the top."""
@@ -51,7 +51,7 @@ def schemas_of_object(schema: object, root: Schema) -> Iterator[Schema]:
         for keyword in ("dependentSchemas", "dependencies"):
             waiting += mapping(known.get(keyword)).values()
         if "$ref" in known:
-            waiting.append(referred(known["$ref"], root))
+            waiting.append(resolve_reference(known["$ref"], root))
 
 
 def names_in(schema: Schema) -> Iterator[str]:

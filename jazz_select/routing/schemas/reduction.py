@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, pointer_names, referred
+from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, pointer_names, resolve_reference
 from jazz_select.routing.schemas.places import (
     BRANCHES,
     CONDITION,
@@ -42,7 +42,7 @@ def without_fields(schema: Schema, paths: Collection[Path]) -> dict[str, Any]:
     """
     if not paths:
         return dict(schema)
-    reduced = _Reduction(_without_emptied(paths, schema), schema).reduced(schema)
+    reduced = _Reduction(_without_emptied(paths, schema), schema).reduce_schema(schema)
     return _without_unused_definitions(cast("dict[str, Any]", reduced))
 
 
@@ -90,7 +90,7 @@ class _Reduction:
         self._left = _MOST_FOLLOWED
         self._followed: list[str] = []
 
-    def reduced(self, schema: object) -> Any:
+    def reduce_schema(self, schema: object) -> Any:
         if not isinstance(schema, Mapping):
             return schema
         self._left -= 1
@@ -100,7 +100,7 @@ class _Reduction:
         if "properties" in own:
             own["properties"] = self._properties(own["properties"])
         if isinstance(own.get("required"), list):
-            own["required"] = self._others(own["required"])
+            own["required"] = self._without_names(own["required"])
             if not own["required"]:
                 del own["required"]
         self._reduce_dependents(own)
@@ -109,7 +109,7 @@ class _Reduction:
             if isinstance(own.get(keyword), list):
                 own[keyword] = self._branches(own[keyword])
             elif keyword in own:
-                own[keyword] = self.reduced(own[keyword])
+                own[keyword] = self.reduce_schema(own[keyword])
         self._reduce_values(own)
         return self._reference(own)
 
@@ -118,13 +118,14 @@ class _Reduction:
         if isinstance(kept, dict):
             known = cast("dict[str, Any]", kept)
             return {
-                name: self._inside[name].reduced(each) if name in self._inside else each for name, each in known.items()
+                name: self._inside[name].reduce_schema(each) if name in self._inside else each
+                for name, each in known.items()
             }
         return kept
 
     def _branches(self, branches: Sequence[object]) -> list[object]:
         possible = [each for each in branches if not self._forbids(each)]
-        return [self.reduced(each) for each in possible or branches]
+        return [self.reduce_schema(each) for each in possible or branches]
 
     def _forbids(self, schema: object) -> bool:
         known = mapping(schema)
@@ -140,11 +141,13 @@ class _Reduction:
             for name, wanted in mapping(own.pop(keyword)).items():
                 if name not in self._names:
                     kept[name] = (
-                        self._others(cast("object", wanted)) if isinstance(wanted, list) else self.reduced(wanted)
+                        self._without_names(cast("object", wanted))
+                        if isinstance(wanted, list)
+                        else self.reduce_schema(wanted)
                     )
                 elif isinstance(wanted, list):
                     own["required"] = [
-                        *dict.fromkeys((*own.get("required", ()), *self._others(cast("object", wanted))))
+                        *dict.fromkeys((*own.get("required", ()), *self._without_names(cast("object", wanted))))
                     ]
                 else:
                     own["allOf"] = [*own.get("allOf", ()), wanted]
@@ -159,7 +162,7 @@ class _Reduction:
                 own.pop(keyword, None)
         for keyword in ("then", "else"):
             if keyword in own:
-                own[keyword] = self.reduced(own[keyword])
+                own[keyword] = self.reduce_schema(own[keyword])
 
     def _reduce_values(self, own: dict[str, Any]) -> None:
         for keyword in _EXAMPLE:
@@ -173,7 +176,7 @@ class _Reduction:
                 own[keyword] = max(own[keyword] - len(self._names), 0)
         allowed = mapping(own.get("propertyNames")).get("enum")
         if isinstance(allowed, list):
-            own["propertyNames"] = {**own["propertyNames"], "enum": self._others(cast("list[object]", allowed))}
+            own["propertyNames"] = {**own["propertyNames"], "enum": self._without_names(cast("list[object]", allowed))}
 
     def _reference(self, own: dict[str, Any]) -> dict[str, Any]:
         """Replace a reference to a schema with these inputs by that schema without them.
@@ -181,20 +184,20 @@ class _Reduction:
         The definition itself stays as it is: it may describe an object inside an argument as well.
         """
         reference = own.get("$ref")
-        target = referred(reference, self._root)
+        target = resolve_reference(reference, self._root)
         if not isinstance(reference, str) or not _mentions(target, self._touched, self._root):
             return own
         beside = {keyword: value for keyword, value in own.items() if keyword != "$ref"}
         if reference in self._followed:  # a circle admits what the schema itself admits
             return beside
         self._followed.append(reference)
-        reduced = cast("dict[str, Any]", self.reduced(target))
+        reduced = cast("dict[str, Any]", self.reduce_schema(target))
         self._followed.pop()
         if beside.keys() <= ANNOTATIONS:
             return {**reduced, **beside}
         return {**beside, "allOf": [*beside.get("allOf", ()), reduced]}
 
-    def _others(self, listed: object) -> list[object]:
+    def _without_names(self, listed: object) -> list[object]:
         return [each for each in cast("list[object]", listed) if each not in self._names]
 
     def _others_of(self, value: object) -> object:

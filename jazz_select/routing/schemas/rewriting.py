@@ -10,11 +10,11 @@ from jsonschema_rs import Draft202012Validator, RegexOptions
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Schema,
+    canonical_json,
     inner,
     mapping,
     node_in_todays_words,
     pointer_names,
-    written,
 )
 from jazz_select.routing.schemas.patterns import LinearPattern, linear_pattern
 
@@ -135,7 +135,7 @@ class Rewriting:
             references = (each.get("$ref") for each in inner(schema))
             self.mentioned = " ".join(each for each in references if isinstance(each, str) and not each.startswith("#"))
         self.is_recursive = own.get("$recursiveAnchor") is True
-        found = self.of(schema)
+        found = self.rewrite(schema)
         done: set[str] = set()
         while todo := self.places.keys() - done:
             for place in sorted(todo):
@@ -143,7 +143,7 @@ class Rewriting:
                 self._rewrite_elsewhere(found, [*steps, *pointer_names(place)])
         return found
 
-    def of(self, schema: object) -> Any:
+    def rewrite(self, schema: object) -> Any:
         """Return a part of the schema, rewritten; of what is too much, anything is admitted."""
         self.left -= 1
         if not isinstance(schema, Mapping):
@@ -152,11 +152,11 @@ class Rewriting:
             self.doubts += 1
             self.is_cut = True
             return not self.sure
-        found = self._rewritten(cast("Schema", schema))
+        found = self._rewrite_keywords(cast("Schema", schema))
         self.made[id(found)] = found
         return found
 
-    def _rewritten(self, given: Schema) -> Any:
+    def _rewrite_keywords(self, given: Schema) -> Any:
         if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
             return {"type": given["type"], **({WHOLE_NUMBER: True} if self._is_strict(given["type"]) else {})}
         doubts, was_recursive = self.doubts, self.is_recursive
@@ -199,11 +199,11 @@ class Rewriting:
         for key, value in own.items():
             doubts = self.doubts
             if key in _PARTS:
-                own[key] = self.of(value)
+                own[key] = self.rewrite(value)
             elif key in _LISTS and isinstance(value, list):
-                own[key] = [self.of(each) for each in cast("list[object]", value)]
+                own[key] = [self.rewrite(each) for each in cast("list[object]", value)]
             elif key in _MAPS and isinstance(value, Mapping):
-                own[key] = {name: self.of(each) for name, each in cast("Schema", value).items()}
+                own[key] = {name: self.rewrite(each) for name, each in cast("Schema", value).items()}
             elif key in ("enum", "const"):
                 self.left -= size_of(value)
             if self.doubts > doubts and (key in _TURNING or (key == "contains" and "maxContains" in own)):
@@ -293,7 +293,7 @@ class Rewriting:
             if is_container and id(cast("object", part)) not in self.made:
                 is_rewritten = id(here) in self.made and step in _MAPS | _LISTS
                 if number == last and not is_rewritten and isinstance(part, dict):
-                    here[key] = self.of(cast("Schema", part))
+                    here[key] = self.rewrite(cast("Schema", part))
                 elif not is_rewritten:  # what others gave stays as it was
                     here[key] = part.copy()
             here = here[key]
@@ -365,7 +365,7 @@ class Rewriting:
 
 def unread_patterns(schema: Mapping[str, Any]) -> dict[str, str]:
     """Return the patterns of a schema that are not matched, each with the reason, to follow "the pattern"."""
-    if b'"pattern' not in written(schema):
+    if b'"pattern' not in canonical_json(schema):
         return {}
     try:
         _, made = Rewriting.of_schema(schema, frozenset(), is_careful=True)

@@ -14,12 +14,12 @@ from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Cursor,
     Schema,
+    canonical_json,
     inner,
     mapping,
     prefix,
-    referred,
     refers,
-    written,
+    resolve_reference,
 )
 from jazz_select.routing.schemas.rewriting import (
     DEEPEST_LED,
@@ -81,7 +81,7 @@ class _Engine:
         self._references: dict[str, object] = {}
         self._weights: dict[int, int] = {}
         self._anchors: dict[str, list[Schema]] = {}
-        self._text = text = written(self._schema)
+        self._text = text = canonical_json(self._schema)
         self._branches = any(each in text for each in (b'"anyOf"', b'"oneOf"'))
         documents = text.count(b'"$id"') - ("$id" in self._root)
         self._is_followed = not documents and b'"$dynamicRef"' not in text
@@ -90,8 +90,10 @@ class _Engine:
         self.reads_texts = any(each in text for each in (b'"pattern', b'"propertyNames"', b'"format"'))
         """Whether it looks at each letter of a text."""
         try:
-            self._each = self._expanded(self._schema, {})
-            self._each_but_texts = self._expanded(self._schema, {}, texts=False) if self.reads_texts else self._each
+            self._each = self._count_expanded(self._schema, {})
+            self._each_but_texts = (
+                self._count_expanded(self._schema, {}, texts=False) if self.reads_texts else self._each
+            )
         except (AttributeError, TypeError):  # it is no schema: the engine says why
             self._each = self._each_but_texts = None
 
@@ -148,7 +150,7 @@ class _Engine:
             raise OverflowError(_TOO_MUCH)
         return self._count_checks(self._schema, value, {})
 
-    def _expanded(
+    def _count_expanded(
         self, schema: object, known: dict[int, int | None], depth: int = 0, *, texts: bool = True
     ) -> int | None:
         """Return the number of keywords with all references expanded; None if that never ends.
@@ -165,8 +167,8 @@ class _Engine:
         known[id(own)] = None
         weight = self._weights[id(own)] = self._weight(own)
         total: int | None = weight if texts else weight - self._weight_of_texts(own)
-        for each in (*self._adjacent_schemas(own), *_within(own)):
-            found = self._expanded(each, known, depth + 1, texts=texts)
+        for each in (*self._adjacent_schemas(own), *_part_schemas(own)):
+            found = self._count_expanded(each, known, depth + 1, texts=texts)
             total = None if total is None or found is None else total + found
         known[id(own)] = total
         return total
@@ -177,16 +179,16 @@ class _Engine:
         found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
         found += mapping(own.get("dependentSchemas")).values()
         if "$ref" in own:
-            found.append(self._referred(own["$ref"]))
+            found.append(self._resolve_reference(own["$ref"]))
         # These look again at what the others looked at.
         return found if own.keys().isdisjoint(UNEVALUATED) else found * 2
 
-    def _referred(self, reference: str) -> object:
+    def _resolve_reference(self, reference: str) -> object:
         """Return the target of a reference; embedded documents are not entered."""
         if reference not in self._references:
             named = self._anchors.get(reference, [])
             is_place = reference == "#" or reference.startswith("#/")
-            self._references[reference] = referred(reference, self._root) if is_place else [*named, None][0]
+            self._references[reference] = resolve_reference(reference, self._root) if is_place else [*named, None][0]
             self._is_followed &= is_place or len(named) == 1
         return self._references[reference]
 
@@ -207,7 +209,7 @@ class _Engine:
             + self._weight_of(value, own)
             + sum(self._count_checks(each, value, known) for each in self._adjacent_schemas(own))
         )
-        total += sum(self._count_checks(each, held, known) for each, held in _inside(own, value))
+        total += sum(self._count_checks(each, held, known) for each, held in _parts_with_schemas(own, value))
         known[at] = total
         return total
 
@@ -294,7 +296,7 @@ def finder(pattern: str) -> Callable[[str], bool]:
     return _build_validator({"pattern": f"(?i){pattern}"}).is_valid
 
 
-def _within(own: Schema) -> Iterator[object]:
+def _part_schemas(own: Schema) -> Iterator[object]:
     """Yield the schemas of the parts of a value."""
     yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
     yield from prefix(own)
@@ -308,7 +310,7 @@ _OF_PARTS: Final = (
 )
 
 
-def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
+def _parts_with_schemas(own: Schema, value: object) -> Iterator[tuple[object, object]]:
     """Yield each part of a value with a schema that may apply to it."""
     if isinstance(value, dict):
         named = mapping(own.get("properties"))
@@ -464,7 +466,7 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, formats:
     return f"the arguments are not valid: {problems}" if problems else ""
 
 
-def unusable(schema: Mapping[str, Any]) -> str:
+def schema_problem(schema: Mapping[str, Any]) -> str:
     """Return why no arguments can be held against an input schema, or ""."""
     try:
         problem = Checker(schema).problems({})
@@ -487,9 +489,11 @@ _large_checker: Final = lru_cache(4)(_checker)
 
 def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[bool | None]:
     """Validate each value by a schema as its standard means it; None where that is not decided here."""
-    own = written(schema)
+    own = canonical_json(schema)
     dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""
-    root = written(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""
+    root = (
+        canonical_json(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""
+    )
     reading.left -= 1 + len(values) + (len(own) + len(root)) // _BYTES_OF_A_STEP
     if reading.left < 0 or not own or len(root) > _LARGEST_KEPT:
         return [None] * len(values)

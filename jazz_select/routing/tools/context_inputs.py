@@ -99,7 +99,7 @@ class _Keys:
         # `by_spelling` leaves names out then, and a model could give an input under another spelling of one of them.
         self.excess = excess_of_names(self.values)
 
-    def named(self, name: str) -> list[str]:
+    def keys_for(self, name: str) -> list[str]:
         """Return the keys that mean a name: that very key, else all that differ in case and separators alone."""
         return [name] if name in self.values else self.alike.get(folded_name(name), [])
 
@@ -107,7 +107,7 @@ class _Keys:
 def bind_tools(tools: Iterable[Tool], context: Mapping[str, Any] | None) -> list[Tool]:
     """Return tools bound to a context, in order; see `bind_context`."""
     keys = _Keys(context or {})
-    return [_bound(tool, keys) for tool in tools]
+    return [_bind_tool(tool, keys) for tool in tools]
 
 
 def bind_context(tool: Tool, context: Mapping[str, Any] | None) -> Tool:
@@ -115,7 +115,7 @@ def bind_context(tool: Tool, context: Mapping[str, Any] | None) -> Tool:
 
     Names may differ in case and separators. Values of None count as unknown.
     """
-    return _bound(tool, _Keys(context or {}))
+    return _bind_tool(tool, _Keys(context or {}))
 
 
 def filled_arguments(tool: Tool, given: Mapping[str, Any]) -> FilledArguments:
@@ -123,7 +123,7 @@ def filled_arguments(tool: Tool, given: Mapping[str, Any]) -> FilledArguments:
     inputs = tool.context_inputs
     if inputs is None:
         return FilledArguments(dict(given))
-    known, refused = _taken(inputs, given)
+    known, refused = _split_arguments(inputs, given)
     values = {inputs.paths[name]: value for name, value in inputs.values.items()}
     dropped = [
         ".".join(path)
@@ -141,7 +141,7 @@ def given_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     inputs = tool.context_inputs
     if inputs is None:
         return dict(arguments)
-    return _taken(inputs, arguments)[0]
+    return _split_arguments(inputs, arguments)[0]
 
 
 def without_filled(arguments: Mapping[str, Any], filled: Collection[str]) -> dict[str, Any]:
@@ -177,22 +177,22 @@ def _is_equal(one: object, other: object) -> bool:
     return one is other or canonical_bytes(one) == canonical_bytes(other)
 
 
-def _taken(inputs: ContextInputs, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
+def _split_arguments(inputs: ContextInputs, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
     """Return what may be given of the arguments of a call, and by path what only the context may give."""
     refused: dict[Path, Any] = {}
 
-    def taken(values: Mapping[str, Any], around: Path) -> dict[str, Any]:
+    def keep_allowed(values: Mapping[str, Any], around: Path) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for name, value in values.items():
             path = (*around, name)
             own = _as_fields(value) if path in inputs.withheld else None
             if inputs.admits(path):
-                kept[name] = value if own is None else taken(own, path)
+                kept[name] = value if own is None else keep_allowed(own, path)
             else:
                 refused[path] = value
         return kept
 
-    return taken(given, ()), refused
+    return keep_allowed(given, ()), refused
 
 
 def _as_fields(value: object) -> Mapping[str, Any] | None:
@@ -255,7 +255,7 @@ def _input_paths_of(schema: Mapping[str, Any]) -> tuple[Path, ...]:
 
 
 @_cached_by_schema
-def _reduced(
+def _reduce_schema(
     schema: Mapping[str, Any], paths: tuple[Path, ...]
 ) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
     """Return a schema without these inputs, and the objects around them that can be made."""
@@ -287,7 +287,7 @@ def _with_secrets(tool: Tool, keys: _Keys) -> Tool:
     return replace(tool, function=partial(tool.function, **{SECRETS: _Secrets(found)}))
 
 
-def _bound(tool: Tool, keys: _Keys) -> Tool:
+def _bind_tool(tool: Tool, keys: _Keys) -> Tool:
     return _with_inputs(_with_secrets(tool, keys), keys)
 
 
@@ -306,7 +306,7 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
     problem = ""
     for path in dict.fromkeys((*_input_paths_of(schema), *places)):
         name = places.get(path, ".".join(path))
-        found = keys.named(declared.get(name, path[-1]))
+        found = keys.keys_for(declared.get(name, path[-1]))
         if found and path not in places and any(paths.get(each) == path[:-1] for each in used):
             continue  # the object around it comes from the context as a whole
         if found:
@@ -322,7 +322,7 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
     elif tool.context_inputs is None and not used and _is_closed(schema):
         return tool  # it takes nothing that the context holds, declared or not
     hidden = {**used, **lacking}
-    shown, objects = _reduced(schema, tuple(paths[name] for name in hidden))
+    shown, objects = _reduce_schema(schema, tuple(paths[name] for name in hidden))
     inputs = ContextInputs(
         schema=schema,
         shown=shown,

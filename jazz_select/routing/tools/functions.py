@@ -23,9 +23,9 @@ from jazz_select.routing.tools.tool import (
     Tool,
     context_keys,
     docstring_of,
-    documented,
     inner_function,
     name_of,
+    split_docstring,
 )
 from jazz_select.text import beginning, describe_error
 from jazz_select.threads import is_async
@@ -99,8 +99,8 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     own = name or name_of(function)
     _check_kind(own, function, named=bool(name))
     hints, signature = _hints(own, function)
-    about, of_parameters = documented(docstring_of(function))
-    parameters = [_parameter(own, each, hints) for each in _wanted(own, function, signature)]
+    about, of_parameters = split_docstring(docstring_of(function))
+    parameters = [_parameter(own, each, hints) for each in _tool_parameters(own, function, signature)]
     from_context = {**{each.name: each.key for each in parameters if each.key}, **context_keys(own, from_context)}
     returned = hints.get("return", signature.return_annotation)
     schema, give = _output(own, returned)
@@ -108,10 +108,10 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     filled = {each.name: each.filled for each in parameters if each.filled is not _MISSING}
     run = function
     if adapters or filled or give is not None:
-        run = _typed(function, partial(_taken, own, adapters, filled), give)
+        run = _with_conversion(function, partial(_convert_arguments, own, adapters, filled), give)
     if confirm is not None:
         _check_confirm(own, confirm, parameters)
-        confirm = _typed(confirm, partial(_taken, own, adapters, {}), None)
+        confirm = _with_conversion(confirm, partial(_convert_arguments, own, adapters, {}), None)
     return Tool(
         name=own,
         description=description or about,
@@ -128,14 +128,14 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         undoes=undoes,
         from_context=from_context,
         converts=True,
-        argument_checks={name: partial(_converted, own, name, each) for name, each in adapters.items()},
+        argument_checks={name: partial(_convert_argument, own, name, each) for name, each in adapters.items()},
     )
 
 
 # --- the call --------------------------------------------------------------------
 
 
-def _typed(
+def _with_conversion(
     function: Callable[..., object],
     take: Callable[[dict[str, Any]], dict[str, Any]],
     give: Callable[[Any], Any] | None,
@@ -166,17 +166,17 @@ def _typed(
     return call
 
 
-def _taken(
+def _convert_arguments(
     tool: str, adapters: Mapping[str, "TypeAdapter[Any]"], filled: Mapping[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
     """Convert arguments by annotation; unannotated ones stay."""
     taken = {name: fill() for name, fill in filled.items() if name not in given}
     for name, value in given.items():
-        taken[name] = _converted(tool, name, adapters[name], value) if name in adapters else value
+        taken[name] = _convert_argument(tool, name, adapters[name], value) if name in adapters else value
     return taken
 
 
-def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
+def _convert_argument(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
     try:
         if is_json(value):
             return adapter.validate_json(to_json(value))
@@ -191,7 +191,7 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
         raise ToolArgumentsError(tool, problem, (name,)) from error
 
 
-def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
+def _dump_result(adapter: "TypeAdapter[Any]", result: object) -> object:
     """Return the result as pydantic writes it.
 
     If that fails it stays as it is, and the record of the call says so: an error here would look as if the function
@@ -235,7 +235,7 @@ def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequen
 def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:
     inner = inner_function(function)
     try:
-        hints = get_type_hints(inner, localns=cast("Any", _around(inner)), include_extras=True)
+        hints = get_type_hints(inner, localns=cast("Any", _enclosing_names(inner)), include_extras=True)
         return hints, inspect.signature(function)
     except NameError as error:
         unknown = error.name or str(error)
@@ -249,7 +249,7 @@ def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], 
         raise ToolError(tool, problem) from error
 
 
-def _around(function: Callable[..., object]) -> Mapping[str, Any] | None:
+def _enclosing_names(function: Callable[..., object]) -> Mapping[str, Any] | None:
     """Return the enclosing names of a nested function, which annotations may refer to."""
     try:
         return inspect.getclosurevars(inspect.unwrap(function)).nonlocals
@@ -289,18 +289,24 @@ class _Parameter:
     key: str = ""
 
 
-def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signature) -> Iterator[inspect.Parameter]:
+def _tool_parameters(
+    tool: str, function: Callable[..., object], signature: inspect.Signature
+) -> Iterator[inspect.Parameter]:
     bound = function.keywords if isinstance(function, partial) else {}
     for number, each in enumerate(signature.parameters.values()):
         if each.kind is each.VAR_POSITIONAL:
-            raise _refused(tool, f"*{each.name}", f"arguments are given by name; take a list, `{each.name}: list[str]`")
+            raise _parameter_error(
+                tool, f"*{each.name}", f"arguments are given by name; take a list, `{each.name}: list[str]`"
+            )
         if each.kind is each.VAR_KEYWORD:
             problem = f"no schema could say what it takes; name each, or take a dict, `{each.name}: dict[str, str]`"
-            raise _refused(tool, f"**{each.name}", problem)
+            raise _parameter_error(tool, f"**{each.name}", problem)
         if each.kind is each.POSITIONAL_ONLY:
-            raise _refused(tool, each.name, "arguments are given by name, and it has none: take out the `/` after it")
+            raise _parameter_error(
+                tool, each.name, "arguments are given by name, and it has none: take out the `/` after it"
+            )
         if not number and each.name in {"self", "cls"} and each.annotation is _MISSING:
-            raise _refused(tool, each.name, "it is a method without its object; give the method of an object")
+            raise _parameter_error(tool, each.name, "it is a method without its object; give the method of an object")
         if each.name not in bound and each.name != CALL_ID:
             yield each
 
@@ -331,11 +337,11 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
         _schema_of(tool, f"parameter {given.name!r}", adapter, "validation")
         _check_from_json(tool, given.name, adapter.core_schema)
     if default is not _MISSING:
-        shown = _shown(adapter, default)
+        shown = _default_as_json(adapter, default)
         if shown is not _MISSING:
             said["default"] = shown
         elif annotation is Any:
-            raise _refused(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
+            raise _parameter_error(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
     required = default is _MISSING and filled is _MISSING
     return _Parameter(
         name=given.name,
@@ -362,7 +368,7 @@ def _without_marks(annotation: Any) -> tuple[Any, list[object]]:
     return (Annotated[(inner, *rest)] if rest else inner), marks
 
 
-def _refused(tool: str, parameter: str, problem: str) -> ToolError:
+def _parameter_error(tool: str, parameter: str, problem: str) -> ToolError:
     return ToolError(tool, f"parameter {parameter!r}: {problem}")
 
 
@@ -376,7 +382,7 @@ def _adapter(tool: str, what: str, annotation: Any) -> "TypeAdapter[Any]":
         raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
 
 
-def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
+def _default_as_json(adapter: "TypeAdapter[Any]", default: object) -> Any:
     """Return a default as JSON for the schema, or `_MISSING` if that is impossible; the function keeps it."""
     try:
         return as_json(adapter.dump_python(default, mode="json", by_alias=True, warnings="error"))
@@ -405,24 +411,32 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
         known = cast("Mapping[str, Any]", each)
         kind = known.get("type")
         if kind in _ONLY_PYTHON or _is_of_bytes(known):
-            raise _refused(tool, name, f"no JSON can be what it is annotated with; {_BIND}")
-        lost = next((value for value in _listed(known) if not _comes_back(value, known)), _MISSING)
+            raise _parameter_error(tool, name, f"no JSON can be what it is annotated with; {_BIND}")
+        lost = next((value for value in _listed_values(known) if not _comes_back(value, known)), _MISSING)
         if lost is not _MISSING and kind == "literal":
-            raise _refused(tool, name, f"{lost!r:.60} in a Literal is not read from JSON; name the enum, or values")
+            raise _parameter_error(
+                tool, name, f"{lost!r:.60} in a Literal is not read from JSON; name the enum, or values"
+            )
         if lost is not _MISSING:
-            raise _refused(tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values")
+            raise _parameter_error(
+                tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values"
+            )
         if kind == "generator":
-            raise _refused(tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]")
+            raise _parameter_error(
+                tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]"
+            )
         items: dict[str, Any] = known.get("items_schema", {}) if kind in {"set", "frozenset"} else {}
         if items.get("type") in _UNHASHABLE or getattr(items.get("cls"), "__hash__", id) is None:
-            raise _refused(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
+            raise _parameter_error(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
         keys = known.get("keys_schema", {})
         if kind == "dict" and not _is_key(referred.get(keys.get("schema_ref"), keys)):
-            raise _refused(tool, name, "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys")
+            raise _parameter_error(
+                tool, name, "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys"
+            )
         left.extend(value for key, value in known.items() if key not in _OTHER_BRANCH)
 
 
-def _listed(schema: Mapping[str, Any]) -> Sequence[object]:
+def _listed_values(schema: Mapping[str, Any]) -> Sequence[object]:
     return cast("Sequence[object]", schema.get("members") or schema.get("expected") or ())
 
 
@@ -441,7 +455,7 @@ def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_key(schema: Mapping[str, Any]) -> bool:
-    if any(not isinstance(getattr(each, "value", each), str) for each in _listed(schema)):
+    if any(not isinstance(getattr(each, "value", each), str) for each in _listed_values(schema)):
         return False
     return schema.get("type") not in {"none", "tuple", "named-tuple", "model", "dataclass", "frozenset", *_UNHASHABLE}
 
@@ -484,13 +498,13 @@ def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Calla
     if annotation in (Never, NoReturn):
         return None, None
     if annotation in (_MISSING, *_AS_THEY_ARE[:2]):
-        return None, partial(_given, _ANYTHING)
+        return None, partial(_dump_result, _ANYTHING)
     if isinstance(annotation, type) and type(annotation).__hash__ is type.__hash__:
         adapter, schema = _output_of_class(tool, annotation)
     else:
         adapter = _adapter(tool, _RETURNED, annotation)
         schema = _schema_of(tool, _RETURNED, adapter, "serialization")
-    return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_given, adapter)
+    return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_dump_result, adapter)
 
 
 def _output_of_class(tool: str, annotation: type) -> "tuple[TypeAdapter[Any], dict[str, Any]]":

@@ -33,7 +33,7 @@ async def tools_page(session: Any, cursor: str | None) -> object:
         types = import_module("mcp.types")
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         try:
-            return await _sent(inner, types.ListToolsRequest(params=params))
+            return await _send_unchecked(inner, types.ListToolsRequest(params=params))
         except Exception:  # noqa: BLE001 - what the SDK said first says more
             raise error from None
 
@@ -50,7 +50,7 @@ async def tool_answer(session: Any, name: str, arguments: Mapping[str, Any], pro
         types: Any = import_module("mcp.types")
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=given))
         try:
-            answer = await _sent(inner, request, progress)
+            answer = await _send_unchecked(inner, request, progress)
         except mcp.MCPError as error:
             if error.error.code not in {getattr(types, each) for each in _UNDONE}:
                 raise
@@ -84,7 +84,7 @@ class _Method(str):
         return ~super().__hash__()
 
 
-async def _sent(session: Any, request: Any, progress: Any = None) -> dict[str, Any]:
+async def _send_unchecked(session: Any, request: Any, progress: Any = None) -> dict[str, Any]:
     """Send a request of the SDK, and return the result without the SDK's check of it."""
     pydantic: Any = import_module("pydantic")
 

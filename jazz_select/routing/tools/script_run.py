@@ -66,7 +66,7 @@ class ScriptRun:
             raise ToolError(self.tool, f"{shown} cannot be run: its interpreter is not installed here")
         if any("\0" in each for each in (*arguments, stdin)):
             raise ToolArgumentsError(self.tool, "no argument may hold a NUL character")
-        process = self._started([program, str(file), *arguments], folder, shown)
+        process = self._start_process([program, str(file), *arguments], folder, shown)
         printed, errors = _Reader(process.stdout), _Reader(process.stderr)
         writer = threading.Thread(target=_write, args=(process.stdin, stdin), daemon=True)
         writer.start()
@@ -86,7 +86,7 @@ class ScriptRun:
         found = {"output": printed.text}
         return {**found, "errors": errors.text} if errors.text.strip() else found
 
-    def _started(self, command: list[str], folder: Path, shown: str) -> "subprocess.Popen[bytes]":
+    def _start_process(self, command: list[str], folder: Path, shown: str) -> "subprocess.Popen[bytes]":
         environment = {**plain_environment(), "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             return subprocess.Popen(  # noqa: S603 - a list of arguments, which no shell reads
@@ -108,10 +108,10 @@ class _Reader:
     def __init__(self, pipe: IO[bytes] | None) -> None:
         self._kept = bytearray()
         self._dropped = 0
-        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread = threading.Thread(target=self._read_pipe, args=(pipe,), daemon=True)
         self._thread.start()
 
-    def _read(self, pipe: IO[bytes] | None) -> None:
+    def _read_pipe(self, pipe: IO[bytes] | None) -> None:
         if pipe is None:
             return
         with suppress(OSError, ValueError), pipe:

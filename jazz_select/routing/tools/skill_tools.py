@@ -70,7 +70,7 @@ def load_skills(
     staging = FlowRegistry(min_examples=0)
     for each in skill_folders(top.resolve()):
         if each.is_symlink():
-            left_out.append(_linked(each))
+            left_out.append(_link_error(each))
             continue
         with staging.scope():
             made = skill_flow(each)
@@ -88,7 +88,7 @@ def load_skills(
     return LoadedSkills(found, tools=tools, left_out=left_out)
 
 
-def _linked(folder: Path) -> SkillError:
+def _link_error(folder: Path) -> SkillError:
     problem = f"is a link to {folder.resolve()}; load that folder by its own name, or copy it here"
     return SkillError(folder.name, "folder", problem, place=short_path(str(folder)))
 
@@ -186,7 +186,7 @@ def read_skill_bytes(skill: Skill, path: str, largest: int) -> bytes:
     Raises:
         ToolError: It is none of its files, or is too large.
     """
-    file = confined(skill, path)
+    file = confined_path(skill, path)
     # What was a file when it was looked at must not be a link by now.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -199,7 +199,7 @@ def read_skill_bytes(skill: Skill, path: str, largest: int) -> bytes:
     return content
 
 
-def confined(skill: Skill, path: str) -> Path:
+def confined_path(skill: Skill, path: str) -> Path:
     """Return the place of a file of a skill, which lies in its folder.
 
     Raises:
@@ -266,5 +266,5 @@ def _script_tool(name: str, skill: Skill, path: str, timeout_s: float) -> Tool |
 def _run_script(
     run: ScriptRun, skill: Skill, path: str, arguments: Iterable[str] = (), stdin: str = ""
 ) -> dict[str, str]:
-    file = confined(skill, path)
+    file = confined_path(skill, path)
     return run(file, list(arguments), stdin=stdin, folder=skill.folder, shown=short_path(str(file)))

@@ -18,7 +18,7 @@ from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError,
 from jazz_select.json_values import as_json, storable_text, too_much
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.schemas.places import has_place
-from jazz_select.routing.schemas.validity import Checker, unusable
+from jazz_select.routing.schemas.validity import Checker, schema_problem
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.tool import ContextKeys, Tool, Toolbox, checked_tool, context_keys
@@ -160,10 +160,10 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
         trusted=trusted,
         keys=keys,
     )
-    return _some(_listed(_bounded(listing), reader.tool), keys)
+    return _require_tools(_read_listing(_bounded_entries(listing), reader.tool), keys)
 
 
-def _listed(entries: Iterable[object], read: Callable[[object, int], Tool]) -> ListedTools:
+def _read_listing(entries: Iterable[object], read: Callable[[object, int], Tool]) -> ListedTools:
     """Return what can be read of a listing; what cannot is left out, whatever is wrong with it."""
     found: dict[str, Tool] = {}
     left_out: list[ToolError] = []
@@ -193,10 +193,10 @@ def listed_tools(tools: Iterable[Tool], left_out: Sequence[ToolError], *, keys: 
         ToolError: All were left out, or `keys` names an input that none has.
     """
     _warn_of(left_out)
-    return _some(ListedTools(tools, left_out=left_out), keys)
+    return _require_tools(ListedTools(tools, left_out=left_out), keys)
 
 
-def _some(listed: ListedTools, keys: Mapping[str, str] = MappingProxyType({})) -> ListedTools:
+def _require_tools(listed: ListedTools, keys: Mapping[str, str] = MappingProxyType({})) -> ListedTools:
     if listed.left_out and not listed:
         raise listed.left_out[0]
     _check_keys(listed, keys)
@@ -217,17 +217,17 @@ class _McpReader:
 
     def tool(self, entry: object, number: int) -> Tool:
         name = _name(_checked_entry(entry, number), number)
-        schema = _input_schema(name, _said(entry, "inputSchema"), "inputSchema")
-        hints = _hints(_said(entry, "annotations"))
-        output = _said(entry, "outputSchema")
+        schema = _input_schema(name, _get_field(entry, "inputSchema"), "inputSchema")
+        hints = _hints(_get_field(entry, "annotations"))
+        output = _get_field(entry, "outputSchema")
         given = None if output is None else _schema(name, output, "outputSchema")
-        title = _text(_said(entry, "title")) or _text(_said(entry, "annotations.title"))
+        title = _text(_get_field(entry, "title")) or _text(_get_field(entry, "annotations.title"))
         return Tool(
             name=f"{self.prefix}{name}",
-            description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
+            description=cut(_text(_get_field(entry, "description")) or title, _LONGEST_DESCRIPTION),
             input_schema=schema,
             output_schema=given,
-            function=None if self.call is None else _bound(self.call, name, given),
+            function=None if self.call is None else _bind_call(self.call, name, given),
             provider=self.provider,
             provider_title=self.provider_title,
             operation=name,
@@ -286,7 +286,7 @@ async def tools_from_session(  # noqa: PLR0913 - options with a name
         ConfigError: It is no session, or the limit is invalid.
         ToolError: The server cannot list its tools, or none of those it lists can be used.
     """
-    return _some(
+    return _require_tools(
         await session_tools(
             session,
             provider=provider,
@@ -312,7 +312,7 @@ async def session_tools(  # noqa: PLR0913 - options with a name
     """Return what `tools_from_session` does, and no tools from a server of which none can be used."""
     keys = context_keys(provider or "?", from_context)
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
-    entries = await live.listed(provider or "?")
+    entries = await live.list_entries(provider or "?")
     reader = _McpReader(
         provider=provider,
         provider_title=_server_title(session),
@@ -322,14 +322,14 @@ async def session_tools(  # noqa: PLR0913 - options with a name
         trusted=trusted,
         keys=keys,
     )
-    found = await in_thread(_listed, entries, reader.tool)  # thousands take longer than a loop may wait
+    found = await in_thread(_read_listing, entries, reader.tool)  # thousands take longer than a loop may wait
     _check_keys(found, keys if found else {})
     return found
 
 
 def _server_title(session: object) -> str:
     """Return what the server of a session calls itself, for recall; nobody is asked for a yes by these words."""
-    title = _text(_said(session, "serverInfo.title")) or _text(_said(session, "serverInfo.name"))
+    title = _text(_get_field(session, "serverInfo.title")) or _text(_get_field(session, "serverInfo.name"))
     return in_one_line(one_line(cut(title, _LONGEST_NAME)))
 
 
@@ -356,13 +356,13 @@ def tools_from_openai(
     """
     keys = context_keys(provider or "?", from_context)
 
-    def read(entry: object, number: int) -> Tool:
-        own = _said(_checked_entry(entry, number), "function") or entry
+    def read_function(entry: object, number: int) -> Tool:
+        own = _get_field(_checked_entry(entry, number), "function") or entry
         name = _name(own, number)
-        schema = _input_schema(name, _said(own, "parameters"), "parameters")
+        schema = _input_schema(name, _get_field(own, "parameters"), "parameters")
         return Tool(
             name=name,
-            description=_text(_said(own, "description")),
+            description=_text(_get_field(own, "description")),
             input_schema=schema,
             function=(functions or {}).get(name),
             provider=provider,
@@ -370,11 +370,13 @@ def tools_from_openai(
             from_context=_taken_keys(schema, keys),
         )
 
-    return _some(_listed(_bounded(listing), read), keys)
+    return _require_tools(_read_listing(_bounded_entries(listing), read_function), keys)
 
 
 def _entries(listing: object, key: str) -> Sequence[object]:
-    entries: object = cast("object", listing) if isinstance(listing, Sequence) else _said(listing, key, f"result.{key}")
+    entries: object = (
+        cast("object", listing) if isinstance(listing, Sequence) else _get_field(listing, key, f"result.{key}")
+    )
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
         raise ToolError(
             "?", f"a listing must be a list of tools, or a mapping with one under {key!r}, got {listing!r:.60}"
@@ -388,24 +390,24 @@ def _checked_entry(entry: object, number: int) -> object:
     return cast("object", entry)
 
 
-def _bounded(listing: object) -> list[object]:
+def _bounded_entries(listing: object) -> list[object]:
     found = list(islice(_entries(listing, "tools"), _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:
         raise ToolError("?", f"the listing holds more than {_MOST_TOOLS} tools; give those that are wanted, in a list")
     return found
 
 
-def _said(given: object, *names: str) -> Any:
+def _get_field(given: object, *names: str) -> Any:
     """Return the first present value of these names in either spelling; `a.b` is nested."""
     for outer, _, inner in (name.partition(".") for name in names):
         for spelling in _spellings_in(given, outer):
-            value = _stated(given, spelling)
-            if (value := _said(value, inner) if inner else value) is not None:
+            value = _get_value(given, spelling)
+            if (value := _get_field(value, inner) if inner else value) is not None:
                 return value
     return None
 
 
-def _stated(given: object, name: str) -> Any:
+def _get_value(given: object, name: str) -> Any:
     if isinstance(given, Mapping):
         return cast("Mapping[str, Any]", given).get(name)
     value: Any = getattr(given, name, None)
@@ -426,7 +428,7 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def _name(entry: object, number: int) -> str:
-    name = _text(_said(entry, "name"))
+    name = _text(_get_field(entry, "name"))
     if not name.strip() or len(name) > _LONGEST_NAME:
         place = f"#{number}"
         raise ToolError(place, f"its name has {len(name)} characters" if name.strip() else "it has no name")
@@ -442,7 +444,7 @@ def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
     schema = _schema(tool, given, field)
     if all(each.type not in {"object", ""} for each in alternatives(schema, schema)):
         raise ToolError(tool, f"{field} takes no object, and arguments are one")
-    if problem := unusable(schema):
+    if problem := schema_problem(schema):
         raise ToolError(tool, f"{field}: {problem}")
     return schema
 
@@ -473,17 +475,17 @@ def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
             found[keyword] = {}
         elif keyword in _HOLDING_SCHEMAS_BY_NAME and isinstance(value, Mapping):
             named = cast("Mapping[str, Any]", value)
-            found[keyword] = {name: {} if each is None else _nested(each) for name, each in named.items()}
+            found[keyword] = {name: {} if each is None else _drop_unset(each) for name, each in named.items()}
         elif value is not None:
-            found[keyword] = _nested(value)
+            found[keyword] = _drop_unset(value)
     return found
 
 
-def _nested(value: Any) -> Any:
+def _drop_unset(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _without_unset(cast("Mapping[str, Any]", value))
     if isinstance(value, list):
-        return [_nested(each) for each in cast("list[Any]", value)]
+        return [_drop_unset(each) for each in cast("list[Any]", value)]
     return value
 
 
@@ -494,7 +496,7 @@ def _hints(annotations: object) -> dict[str, bool]:
     """Return the effective annotations in the spelling of the protocol; of two that differ, the more careful one."""
     found: dict[str, bool] = {}
     for name, careful in _HINTS.items():
-        stated = [_stated(annotations, spelling) for spelling in _spellings_in(annotations, name)]
+        stated = [_get_value(annotations, spelling) for spelling in _spellings_in(annotations, name)]
         said = [each for each in stated if isinstance(each, bool)]
         if said:
             found[name] = careful if careful in said else said[0]
@@ -514,11 +516,11 @@ def _destroys(name: str, hints: Mapping[str, bool], destructive: Destroys, *, tr
 # --- calls -----------------------------------------------------------------------
 
 
-def _bound(call: Calling, name: str, schema: Mapping[str, Any] | None) -> Callable[..., object]:
-    return partial(_called, call, name, None if schema is None else _Declared(schema))
+def _bind_call(call: Calling, name: str, schema: Mapping[str, Any] | None) -> Callable[..., object]:
+    return partial(_call_remote, call, name, None if schema is None else _Declared(schema))
 
 
-def _called(call: Calling, name: str, declared: "_Declared | None", /, **arguments: Any) -> object:
+def _call_remote(call: Calling, name: str, declared: "_Declared | None", /, **arguments: Any) -> object:
     answer = call(name, arguments)
 
     async def later(pending: Awaitable[object]) -> object:
@@ -572,7 +574,7 @@ class _Live:
         except RuntimeError as error:
             raise ToolError(name, _CLOSED) from error
         try:
-            return await self._within(partial(tool_answer, self.session, name, sent), name)
+            return await self._run_in_session(partial(tool_answer, self.session, name, sent), name)
         except ToolError:
             raise
         except TimeoutError as error:
@@ -580,20 +582,20 @@ class _Live:
         except Exception as error:
             raise _fault(name, error) from error
 
-    async def listed(self, server: str) -> list[object]:
+    async def list_entries(self, server: str) -> list[object]:
         """List the entries of all pages; raise `ToolError` if the pages do not end."""
         found: list[object] = []
         cursors: list[str] = []
         while len(cursors) < _MOST_PAGES:
             try:
                 cursor = cursors[-1] if cursors else None
-                page = await self._within(partial(tools_page, self.session, cursor), server)
+                page = await self._run_in_session(partial(tools_page, self.session, cursor), server)
                 found += islice(_entries(page, "tools"), _MOST_TOOLS + 1 - len(found))
             except Exception as error:
                 raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
             if len(found) > _MOST_TOOLS:
                 break
-            cursor = _text(_said(page, "nextCursor"))
+            cursor = _text(_get_field(page, "nextCursor"))
             if not cursor:
                 return found
             if cursor in cursors:
@@ -601,19 +603,19 @@ class _Live:
             cursors.append(cursor)
         raise ToolError(server, f"its server lists more than {_MOST_TOOLS} tools, or {_MOST_PAGES} pages of them")
 
-    async def _within(self, ask: Callable[[], Awaitable[object]], name: str) -> object:
-        async def asked() -> object:
+    async def _run_in_session(self, ask: Callable[[], Awaitable[object]], name: str) -> object:
+        async def run() -> object:
             return await ask()
 
-        async def here() -> object:
+        async def run_in_session_loop() -> object:
             if asyncio.get_running_loop() is self.loop:
-                return await asked()
+                return await run()
             if not self.loop.is_running():
                 raise ToolError(name, "the event loop of its session has ended; open one in this loop")
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self.loop))
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), self.loop))
 
         try:  # one that does not end when it is cancelled is left
-            return await run_with_timeout(here, limit_s=self.timeout_s, name="its session")
+            return await run_with_timeout(run_in_session_loop, limit_s=self.timeout_s, name="its session")
         except BaseExceptionGroup as error:  # of a session's own tasks
             ending = error.subgroup((KeyboardInterrupt, SystemExit))
             if ending is not None:
@@ -641,11 +643,12 @@ def _output(name: str, answer: object, declared: _Declared | None) -> object:
     if not _is_result(answer):
         return answer
     parts = _parts(answer)
-    structured = _said(answer, "structuredContent")
-    if any(_said(answer, each) not in _NO_ERROR for each in ("isError", "is_error")):
-        texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_said(part, "text")) or _text(part))]
+    structured = _get_field(answer, "structuredContent")
+    if any(_get_field(answer, each) not in _NO_ERROR for each in ("isError", "is_error")):
+        texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_get_field(part, "text")) or _text(part))]
         said = (
-            as_text(" ".join(" ".join(texts).split())) or f"it said that it failed, and not why{_besides(structured)}"
+            as_text(" ".join(" ".join(texts).split()))
+            or f"it said that it failed, and not why{_structured_suffix(structured)}"
         )
         raise ToolAnswerError(name, cut(said, _LONGEST_ERROR))
     if structured is not None:
@@ -653,7 +656,7 @@ def _output(name: str, answer: object, declared: _Declared | None) -> object:
             raise ToolOutcomeUnknownError(name, f"its server returned {excess}")
         _note_undeclared(name, structured, declared)
         return structured
-    text = _text(_said(parts[0], "text")) if declared is not None and len(parts) == 1 else ""
+    text = _text(_get_field(parts[0], "text")) if declared is not None and len(parts) == 1 else ""
     if declared is not None and 0 < len(text) <= _LARGEST_STRUCTURE:
         value = declared.value_of(text)
         _note_undeclared(name, value, declared)
@@ -663,7 +666,7 @@ def _output(name: str, answer: object, declared: _Declared | None) -> object:
 
 
 def _parts(answer: object) -> list[object]:
-    content: object = _said(answer, "content")
+    content: object = _get_field(answer, "content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if isinstance(content, Mapping):  # one part outside of a list
@@ -682,7 +685,7 @@ def _content(parts: Sequence[object]) -> object:
     shown: list[object] = []
     for part in parts[:_MOST_PARTS]:
         shown.append(_part(part, left))
-        left -= len(_text(shown[-1]) or _text(_said(shown[-1], "text")))
+        left -= len(_text(shown[-1]) or _text(_get_field(shown[-1], "text")))
     if len(parts) > _MOST_PARTS:
         shown.append(f"[… more than {_MOST_PARTS} parts …]")
     if all(isinstance(each, str) for each in shown):
@@ -690,7 +693,7 @@ def _content(parts: Sequence[object]) -> object:
     return shown[0] if len(shown) == 1 else shown
 
 
-def _besides(structured: object) -> str:
+def _structured_suffix(structured: object) -> str:
     """Return what else a failure holds."""
     if structured is None or too_much(structured, _READ_OF_ERROR):
         return ""
@@ -703,7 +706,7 @@ def _is_result(answer: object) -> bool:
         content = cast("Mapping[str, object]", answer).get("content")
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
         marked = not cast("Mapping[str, object]", answer).keys().isdisjoint(_RESULT)
-        return marked or all(not isinstance(each, str) and isinstance(_said(each, "type"), str) for each in blocks)
+        return marked or all(not isinstance(each, str) and isinstance(_get_field(each, "type"), str) for each in blocks)
     fields: Collection[str] | None = getattr(type(answer), "model_fields", None)
     if fields is None:
         return any(hasattr(answer, name) for name in _RESULT)
@@ -713,20 +716,20 @@ def _is_result(answer: object) -> bool:
 def _part(part: object, room: int) -> object:
     if part is None or isinstance(part, str | int | float):  # no part at all, and yet what was said
         return cut(str(part), max(room, 0))
-    text = _said(part, "text")
-    kind = _text(_said(part, "type"))
+    text = _get_field(part, "text")
+    kind = _text(_get_field(part, "type"))
     if kind == "text":
         return cut(_text(text), max(room, 0))
-    inner = _said(part, "resource") or part
-    data = _text(_said(inner, "data", "blob"))
+    inner = _get_field(part, "resource") or part
+    data = _text(_get_field(inner, "data", "blob"))
     named: dict[str, Any] = {"type": cut(kind, _LONGEST_WORD)}
     for field in _NAMED:
-        value = _said(inner, field)
+        value = _get_field(inner, field)
         if value is not None:
             named[field] = value if isinstance(value, int) else cut(str(value), _LONGEST_WORD)
     if data:
         named["bytes"] = len(data) * 3 // 4
-    if inner is not part and isinstance(text := _said(inner, "text"), str):
+    if inner is not part and isinstance(text := _get_field(inner, "text"), str):
         named["text"] = cut(text, max(room, 0))
     return named
 

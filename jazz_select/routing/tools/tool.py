@@ -374,7 +374,7 @@ def docstring_of(function: Callable[..., object]) -> str:
     return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
 
 
-def documented(docstring: str) -> tuple[str, Mapping[str, str]]:
+def split_docstring(docstring: str) -> tuple[str, Mapping[str, str]]:
     """Split a docstring into its text and the texts of its parameters, by name; in Google's, NumPy's or Sphinx's form.
 
     The parameters are removed from the text, since they are returned beside it.

@@ -72,7 +72,7 @@ def load_tools(
     if may_be_none and _is_data(source):
         return Toolbox()
     with FlowRegistry(min_examples=0).scope():  # for the flows that modules define beside their tools
-        for tool in _found(source, state, allow_modules):
+        for tool in _load_source(source, state, allow_modules):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found and not may_be_none:
         raise ToolError(str(source), f"there are no tools in it; {_remedy(Path(source))}, see docs/tools.md")
@@ -120,7 +120,7 @@ def _is_data(source: str | Path) -> bool:
     return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 
-def _found(source: str | Path, state: Mapping[str, Any] | None, allow_modules: Collection[str]) -> Iterator[Tool]:
+def _load_source(source: str | Path, state: Mapping[str, Any] | None, allow_modules: Collection[str]) -> Iterator[Tool]:
     try:
         path = Path(source)
     except TypeError as error:
@@ -189,15 +189,15 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
         raise ToolError(name, f"its {NAME}: {error}") from error
 
 
-def _read(listing: Any) -> list[Tool]:
-    entries: object = _unwrapped(listing)
+def _read_listing(listing: Any) -> list[Tool]:
+    entries: object = _unwrap(listing)
     several = cast("list[object]", entries) if isinstance(entries, list) else []
     # Whoever keeps a listing in a file says what it says.
     read = partial(tools_from_mcp, trusted=True) if any(map(_is_mcp, several)) else tools_from_openai
     return read(cast("object", entries))
 
 
-def _unwrapped(listing: Any) -> Any:
+def _unwrap(listing: Any) -> Any:
     for wrapping in ("result", "tools"):  # the whole JSON-RPC answer, or what is in it
         listing = cast("dict[str, Any]", listing).get(wrapping, listing) if isinstance(listing, dict) else listing
     return listing
@@ -261,7 +261,7 @@ def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
         if is_openapi(content):
             yield from tools_from_openapi(cast("dict[str, Any]", content))
             continue
-        entries: Any = _unwrapped(content)
+        entries: Any = _unwrap(content)
         if entries is None:
             continue
         several = cast("list[object]", entries if isinstance(entries, list) else [entries])
@@ -269,7 +269,7 @@ def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
             yield from _of_apis(file, several)
             continue
         if root is None or any(_is_mcp(each) or _is_openai(each) for each in several):
-            yield from _read(several if isinstance(entries, dict) else entries)
+            yield from _read_listing(several if isinstance(entries, dict) else entries)
             continue
         path: tuple[str, ...] = () if entries is content else ("tools",)
         if not isinstance(entries, list | dict):
@@ -335,7 +335,7 @@ def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolE
     fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
     place: str = given.fields.get("function", "")
     try:
-        return _built(data, fields | schemas, place, named)
+        return _build_tool(data, fields | schemas, place, named)
     except (ToolError, FlowLoadError, ConfigError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError | FlowLoadError) else describe_error(error)
         if isinstance(error, ConfigError):
@@ -346,7 +346,7 @@ def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolE
         return None
 
 
-def _built(data: ToolData, fields: dict[str, Any], place: str, named: Callable[[str], object]) -> Tool:
+def _build_tool(data: ToolData, fields: dict[str, Any], place: str, named: Callable[[str], object]) -> Tool:
     """Return a tool of these fields; `place` is where its function is, or "" where it has none."""
     if not place:
         return replace(Tool(name=data.name), **fields)

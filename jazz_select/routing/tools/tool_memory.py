@@ -112,7 +112,7 @@ class ToolRecall:
         if len(toolbox) <= limit:
             return RecalledTools(_by_name(toolbox.values()))
         try:
-            found = await self._found(request, toolbox, limit)
+            found = await self._recall_connected(request, toolbox, limit)
         except JazzSelectError as error:
             _log.warning(
                 "agent_id=<%s>, error=<%s> | recall of tools failed, showing all of them", self._scope, in_log(error)
@@ -155,13 +155,13 @@ class ToolRecall:
         limit = top_k or self.top_k
         toolbox = toolbox_of(tools)
         named = named_tools(request, toolbox)
-        found = await self._decided(request, await self._found(request, toolbox, limit), named)
+        found = await self._apply_decision(request, await self._recall_connected(request, toolbox, limit), named)
         is_nothing = found.p_none is not None and found.p_none >= NOTHING_FITS
         kept = {tool.name: tool for tool in (*named, *(() if is_nothing else found))}
         shown = [*kept.values()][:limit]
         return RecalledTools(_by_name(shown), notes=found.notes, confidences=found.confidences, p_none=found.p_none)
 
-    async def _decided(self, request: str, found: RecalledTools, named: Sequence[Tool]) -> RecalledTools:
+    async def _apply_decision(self, request: str, found: RecalledTools, named: Sequence[Tool]) -> RecalledTools:
         """Ask the decision model, if there is one and its answer can change what is shown."""
         names = {tool.name for tool in named}
         if self._decider is None or all(tool.name in names for tool in found):
@@ -177,7 +177,7 @@ class ToolRecall:
             return RecalledTools(found, notes=(*found.notes, note), confidences=found.confidences, p_none=found.p_none)
         return RecalledTools(found, notes=found.notes, confidences=confidences, p_none=p_none)
 
-    async def _found(self, request: str, toolbox: Mapping[str, Tool], limit: int) -> RecalledTools:
+    async def _recall_connected(self, request: str, toolbox: Mapping[str, Tool], limit: int) -> RecalledTools:
         """Recall connected tools, best first; repeat without disconnected ones if these took places."""
         live = {tool_id(tool.name): tool for tool in toolbox.values()}
         stale: set[str] = set()
@@ -282,7 +282,7 @@ def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
     about = with_parameters(
         " ".join(part for part in (described, *_abilities(tool)) if part),
         [
-            (name, _described(part))
+            (name, _describe_parameter(part))
             for name, (part, _) in fields(tool.input_schema).items()
             if part is not tool.input_schema
         ],
@@ -313,7 +313,7 @@ def tools_scope(agent_id: str) -> AgentScope:
     given = cast("object", agent_id)
     if not isinstance(given, str) or not given.strip() or AgentScope.MARK in given:
         raise ConfigError(f"agent_id must be a name such as 'support', got {agent_id!r:.80}")
-    return AgentScope.of(agent_id, _SCOPE)
+    return AgentScope.for_kind(agent_id, _SCOPE)
 
 
 def _owner(tool: Tool) -> list[str]:
@@ -336,7 +336,7 @@ def _abilities(tool: Tool) -> Iterable[str]:
         yield f"Can {', '.join(each.replace('.', ' ') for each in tool.capabilities)}."
 
 
-def _described(schema: object) -> str:
+def _describe_parameter(schema: object) -> str:
     said = cast("Mapping[str, object]", schema).get("description") if isinstance(schema, Mapping) else None
     return at_word(" ".join(said.split()), _PARAMETER) if isinstance(said, str) else ""
 

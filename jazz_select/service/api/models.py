@@ -19,7 +19,7 @@ from jazz_select.json_values import has_more_values, json_bytes
 from jazz_select.outcomes.log import MOST_RIGHT
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.serialization import value_of
-from jazz_select.service.problems import refused
+from jazz_select.service.problems import refusal
 from jazz_select.stages import UserQuestion
 from jazz_select.values import Candidate, Decision
 
@@ -191,15 +191,15 @@ async def read_body(request: Request, kind: type[_Body]) -> _Body:
     """Read the body of a request, as JSON of the shape of `kind`."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
-        raise refused(415, "the body is JSON: say so, with the header `Content-Type: application/json`")
+        raise refusal(415, "the body is JSON: say so, with the header `Content-Type: application/json`")
     body = await request.body()
     most: int = request.app.state.options.max_values
     if has_more_values(body, most):
-        raise refused(413, f"the body holds more than {most} values: send fewer, or in several requests")
+        raise refusal(413, f"the body holds more than {most} values: send fewer, or in several requests")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise refused(400, f"the body is no JSON: {str(error)[:200]}", code="not_json") from error
+        raise refusal(400, f"the body is no JSON: {str(error)[:200]}", code="not_json") from error
     return kind.model_validate(value)
 
 

@@ -25,7 +25,7 @@ from jazz_select.service.api.models import json_answer, read_body
 from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.http.observation import CONTENT_TYPE, metrics_of
 from jazz_select.service.kept_turn import KeptTurn
-from jazz_select.service.problems import problem_response, refused
+from jazz_select.service.problems import problem_response, refusal
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import near
@@ -57,7 +57,7 @@ async def select(request: Request) -> Response:
         only=one.only,
         asked=one.asked,
     )
-    metrics_of(request).selected((result,))
+    metrics_of(request).count_selections((result,))
     return json_answer(result.to_json())
 
 
@@ -71,7 +71,7 @@ async def select_many(request: Request) -> Response:
         asked = [each if isinstance(each, str) else each.as_request() for each in some]
         results += await selector.select_many(asked, context=body.context, ask=body.ask)
         await give_way()
-    metrics_of(request).selected(results)
+    metrics_of(request).count_selections(results)
     return json_answer({"results": [each.to_dict() for each in results]})
 
 
@@ -102,9 +102,9 @@ async def turn(request: Request) -> Response:
     given = turn_arguments(request, await read_body(request, models.TurnBody))
     kept = await KeptTurn.begin(request, given)
     if MEDIA_TYPE in request.headers.get("accept", ""):
-        return StreamingResponse(streamed(request, given, kept=kept), media_type=MEDIA_TYPE, headers=HEADERS)
+        return StreamingResponse(stream_turn(request, given, kept=kept), media_type=MEDIA_TYPE, headers=HEADERS)
     result = await kept.end(await catalogue.live.agent.turn(**given))
-    metrics_of(request).answered(result)
+    metrics_of(request).count_turn(result)
     return json_answer(result.to_dict(secret=catalogue.secret))
 
 
@@ -113,10 +113,10 @@ def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
     options: ServeOptions = request.app.state.options
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
-        raise refused(400, f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer")
+        raise refusal(400, f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer")
     if body.schema_ is not None and len(json_bytes(body.schema_)) > _LARGEST_SCHEMA:
         detail = f"schema: it is larger than {_LARGEST_SCHEMA} bytes of JSON, and none of an answer needs to be"
-        raise refused(400, detail)
+        raise refusal(400, detail)
     history: Conversation | list[Message] | None = None
     if isinstance(body.history, str):
         history = Conversation.from_json(body.history, secret=catalogue_of(request).secret)
@@ -127,7 +127,7 @@ def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
     return given
 
 
-async def streamed(
+async def stream_turn(
     request: Request,
     given: Mapping[str, Any],
     told: Callable[..., Mapping[str, Any]] = event_data,
@@ -148,7 +148,7 @@ async def streamed(
                 happened: Event = event
                 if isinstance(event, Finished):
                     happened = event if kept is None else replace(event, answer=await kept.end(event.answer))
-                    metrics_of(request).answered(happened.answer)
+                    metrics_of(request).count_turn(happened.answer)
                 # This JSON has no line breaks, so one line of data is all of it.
                 data = json_bytes(told(happened, secret=catalogue.secret))
                 yield b"event: %s\ndata: %s\n\n" % (event_name(happened).encode(), data)
@@ -221,7 +221,7 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
     if found is None:
         found_near = near(name, (each.name for each in registry.values()), most=3)
         more = f"; did you mean {', '.join(found_near)}?" if found_near else ""
-        raise refused(404, f"there is no flow {name[:200]!r}{more}", code="UnknownFlowError")
+        raise refusal(404, f"there is no flow {name[:200]!r}{more}", code="UnknownFlowError")
     return found
 
 
@@ -233,7 +233,7 @@ async def reload(request: Request) -> Response:
         live = await catalogue.reload(allow_delete=wanted.allow_delete)
     except JazzSelectError as error:
         detail = f"what answered before still does: {error}" if catalogue.is_ready else str(error)
-        raise refused(409, detail, code=type(error).__name__) from error
+        raise refusal(409, detail, code=type(error).__name__) from error
     report = live.report
     changes = {name: getattr(report, name) for name in ("created", "updated", "deleted", "notes")}
     return json_answer({**state_of(catalogue, live), **changes, "unchanged": report.skipped})

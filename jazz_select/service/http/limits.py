@@ -19,7 +19,7 @@ from jazz_select.outcomes.callers import Caller, calling_as
 from jazz_select.serialization import MAY_NOT_TEACH, NO_ROOM
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Connection, Places, Shares
-from jazz_select.service.problems import Rest, problem_response, refused
+from jazz_select.service.problems import Rest, problem_response, refusal
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import is_cancelled, sharing_threads
@@ -57,11 +57,11 @@ class Lifecycle:
         self.is_over = True
 
 
-_PASSED_OVER: Final = 16 << 20
+_SKIPPED: Final = 16 << 20
 """Bytes of a refused body that are still read: whoever sends it hears why, and not that the connection broke."""
 _QUICKLY_READ: Final = 32 << 10
 """Bytes of a body that are read as they come: of a larger one, when it is its key's turn."""
-_PASSED_OVER_OF_STRANGERS: Final = 1 << 20
+_SKIPPED_OF_ANONYMOUS: Final = 1 << 20
 _PATIENCE_S: Final = 2.0
 
 
@@ -71,13 +71,13 @@ async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Sen
     rest: Rest = getattr(error, "rest", "skip") if has_body(scope) else "none"
     if rest == "skip" and "expect" in Headers(scope=scope):
         rest = "close"  # it waits to be told to go on
-    most = _PASSED_OVER if _WHOSE in scope.get("state", {}) else _PASSED_OVER_OF_STRANGERS
-    if rest == "close" or (rest == "skip" and not await _passed_over(receive, most)):
+    most = _SKIPPED if _WHOSE in scope.get("state", {}) else _SKIPPED_OF_ANONYMOUS
+    if rest == "close" or (rest == "skip" and not await _skip_body(receive, most)):
         response.headers["Connection"] = "close"
     await response(scope, receive, send)
 
 
-async def _passed_over(receive: Receive, most: int) -> bool:
+async def _skip_body(receive: Receive, most: int) -> bool:
     """Read and discard the rest of a body; tell whether that was quick enough."""
     size = 0
     with suppress(TimeoutError):
@@ -97,7 +97,7 @@ def has_body(scope: Scope) -> bool:
 
 
 _MOST_BUCKETS: Final = 10_000
-_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE = 100.0, 100.0
+_ANONYMOUS_A_SECOND, _ANONYMOUS_AT_ONCE = 100.0, 100.0
 """Requests without a key of one address that are answered at once; more are answered later."""
 _LONGEST_WAIT_S: Final = 5.0
 """How much later; more than that are refused at once, so that who waits takes a bounded room."""
@@ -149,10 +149,10 @@ class AdmissionMiddleware:
             return TokenBucket(rate, burst)
 
         @lru_cache(_MOST_BUCKETS)
-        def bucket_of_strangers(_address: str) -> TokenBucket:
-            return TokenBucket(_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, lambda: asyncio.get_running_loop().time())
+        def anonymous_bucket_of(_address: str) -> TokenBucket:
+            return TokenBucket(_ANONYMOUS_A_SECOND, _ANONYMOUS_AT_ONCE, lambda: asyncio.get_running_loop().time())
 
-        self._bucket_of, self._bucket_of_strangers = bucket_of, bucket_of_strangers
+        self._bucket_of, self._anonymous_bucket_of = bucket_of, anonymous_bucket_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
@@ -163,24 +163,24 @@ class AdmissionMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            await self._answered(scope, receive, send)
+            await self._answer_request(scope, receive, send)
         except HTTPException as error:  # of what is checked here: the app answers its own
             await refuse(error, scope, receive, send)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             enter(scope, self._served)
         except HTTPException as error:
-            if await self._held_back(scope, receive):
+            if await self._delay_anonymous(scope, receive):
                 vars(error).update(rest="close")
             raise
         if reads_no_body(scope["path"]):
-            await self._held_back(scope, receive)
-            await self._app(scope, _after(b"", receive), send)
+            await self._delay_anonymous(scope, receive)
+            await self._app(scope, _replay_body(b"", receive), send)
         else:
-            await self._limited(scope, receive, send)
+            await self._answer_within_limits(scope, receive, send)
 
-    async def _held_back(self, scope: Scope, receive: Receive) -> bool:
+    async def _delay_anonymous(self, scope: Scope, receive: Receive) -> bool:
         """Delay a request without a key whose address sends too many; tell whether it had to wait.
 
         What it sends meanwhile is discarded, and the wait ends when it disconnects.
@@ -189,10 +189,10 @@ class AdmissionMiddleware:
         if _WHOSE in state or CONNECTION not in state:
             return False
         connection: Connection = state[CONNECTION]
-        wait_s = self._bucket_of_strangers(connection.address).wait_s(ahead_s=_LONGEST_WAIT_S)
+        wait_s = self._anonymous_bucket_of(connection.address).wait_s(ahead_s=_LONGEST_WAIT_S)
         if wait_s > _LONGEST_WAIT_S:
-            detail = f"more than {_STRANGERS_A_SECOND:g} requests a second without a key: come again in {wait_s:.0f} s"
-            raise refused(429, detail, headers={"Retry-After": str(round(wait_s))}, rest="close")
+            detail = f"more than {_ANONYMOUS_A_SECOND:g} requests a second without a key: come again in {wait_s:.0f} s"
+            raise refusal(429, detail, headers={"Retry-After": str(round(wait_s))}, rest="close")
         if wait_s:
             connection.is_held = True
             with suppress(TimeoutError):
@@ -202,33 +202,33 @@ class AdmissionMiddleware:
             connection.is_held = False
         return bool(wait_s)
 
-    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_within_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
         whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways
         rate = self._options.rate
         if rate is not None and (wait_s := self._bucket_of(whose).wait_s()):
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
-            raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
+            raise refusal(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
         path: str = scope["path"]
         is_mcp = path == "/mcp" or path.startswith("/mcp/")
         if scope["method"] == "GET" and is_mcp:  # one that listens, by MCP
-            await self._held_open(scope, _after(b"", receive), send)
+            await self._held_open(scope, _replay_body(b"", receive), send)
             return
         with self._shares.places.place(whose):
             reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
             async with reading:
-                body = await self._read(scope, receive) if has_body(scope) else b""
-            listens = is_mcp and body is not None and _listens(body)
+                body = await self._read_body(scope, receive) if has_body(scope) else b""
+            listens = is_mcp and body is not None and _is_subscription(body)
             if body is not None and not listens:  # else whoever asked is gone
                 lane = _BACKGROUND if path.startswith(_PANEL_DATA) else ""
                 async with self._shares.at_work(whose, lane) as share:
                     scope["state"][_SHARE] = share
                     with calling_as(scope["state"][_CALLER]):
-                        await self._app(scope, _after(body, receive), send)
+                        await self._app(scope, _replay_body(body, receive), send)
 
         if body is not None and listens:  # it takes no place of those that are answered soon
-            await self._held_open(scope, _after(body, receive), send)
+            await self._held_open(scope, _replay_body(body, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdigit() and int(declared[:20]) > most:
@@ -247,7 +247,7 @@ class AdmissionMiddleware:
                         raise _too_large(most, "skip" if more else "none")
         except TimeoutError as error:
             detail = f"the body was not there within {timeout_s:g} s: send it at once"
-            raise refused(408, detail, rest="close") from error
+            raise refusal(408, detail, rest="close") from error
         return with_whole_characters(bytes(body))
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -255,7 +255,7 @@ class AdmissionMiddleware:
         life = self._life
         if life.is_stopping:
             detail = "no more streams are held open here now: come again in a moment"
-            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
+            raise refusal(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
         with self._streams.place(scope["state"][_WHOSE]):
             held: asyncio.Task[Any] = asyncio.ensure_future(self._app(scope, receive, send))
             life.streams.add(held)
@@ -269,7 +269,7 @@ class AdmissionMiddleware:
                 life.streams.discard(held)
 
 
-def _listens(body: bytes) -> bool:
+def _is_subscription(body: bytes) -> bool:
     """Tell whether an MCP message subscribes to changes: it is answered for as long as its sender listens."""
     message = json_object(body) if b"/listen" in body else None
     return message is not None and message.get("method") == "subscriptions/listen"
@@ -280,22 +280,22 @@ def _is_large(scope: Scope) -> bool:
     return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
 
 
-def _after(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives the whole body first, and then the client's further messages."""
     left: Message | None = {"type": "http.request", "body": body}
 
-    async def once() -> Message:
+    async def receive_next() -> Message:
         nonlocal left
         if left is None:
             return await receive()
         message, left = left, None
         return message
 
-    return once
+    return receive_next
 
 
 def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
-    return refused(413, f"the body is larger than {most} bytes: send less, or in several requests", rest=rest)
+    return refusal(413, f"the body is larger than {most} bytes: send less, or in several requests", rest=rest)
 
 
 # --- who asks --------------------------------------------------------------------
@@ -344,7 +344,7 @@ def check_may_teach(connection: HTTPConnection) -> None:
             f"the key {caller.key!r} may not teach: use one that the service was started with as teach_key_file "
             "(teach_key_file in agents.yaml)"
         )
-        raise refused(403, detail, code=MAY_NOT_TEACH)
+        raise refusal(403, detail, code=MAY_NOT_TEACH)
 
 
 def is_public(path: str) -> bool:
@@ -362,7 +362,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     headers = Headers(scope=scope)
     if len(headers.getlist("authorization")) > 1:
         detail = "there are several Authorization headers, and no telling which of them counts: send one"
-        raise refused(400, detail, code="several_keys")
+        raise refusal(400, detail, code="several_keys")
     path: str = scope["path"]
     if served.is_open:
         _check_neighbour(scope, headers, public=is_public(path))
@@ -374,7 +374,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     if found is None:
         what = "this key opens nothing here" if "authorization" in headers else "a key is needed"
         detail = f"{what}: send it as `Authorization: Bearer KEY`"
-        raise refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
+        raise refusal(401, detail, headers={"WWW-Authenticate": "Bearer"})
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
     whose = "" if served.is_open else hash_key(given)
     state = scope.setdefault("state", {})
@@ -392,11 +392,11 @@ def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:
     has_port = (scope.get("server") or ("", None))[1] is not None  # else a socket's file, which no page reaches
     if has_port and not _is_loopback(host):
         detail = "without a key this service answers to localhost alone, and this request is for another host"
-        raise refused(421, detail, code="wrong_host")
+        raise refusal(421, detail, code="wrong_host")
     origin = headers.get("origin")
     is_elsewhere = not public and headers.get("sec-fetch-site", "") in {"cross-site", "same-site"}
     if is_elsewhere or (origin is not None and origin.partition("://")[2] != host):
-        raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
+        raise refusal(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
 
 
 def _is_loopback(host: str) -> bool:

@@ -76,28 +76,28 @@ class AgentMetrics:
         for name, text, value in _OF_AUDIT:
             gauge(f"audit_{name}", text, lambda value=value: value(_audit(catalogue)))
 
-    def requested(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         self._requests.labels(self._catalogue.agent_id, method, route, str(status)).inc()
         self._took.labels(self._catalogue.agent_id, route).observe(seconds)
 
-    def selected(self, results: Iterable[FlowSelectionResult]) -> None:
+    def count_selections(self, results: Iterable[FlowSelectionResult]) -> None:
         """Count selections, whether or not they found flows."""
         for result in results:
-            self._decided(result.decision)
-            self._spent(result.decision.usage)
+            self._count_decision(result.decision)
+            self._count_tokens(result.decision.usage)
 
-    def answered(self, result: TurnResult) -> None:
+    def count_turn(self, result: TurnResult) -> None:
         """Count a turn that ended."""
         self._turns.labels(self._catalogue.agent_id, result.status).inc()
         if result.selection is not None:
-            self._decided(result.selection.decision)
-        self._spent(result.usage)
+            self._count_decision(result.selection.decision)
+        self._count_tokens(result.usage)
 
-    def _decided(self, decision: Decision) -> None:
+    def _count_decision(self, decision: Decision) -> None:
         self._selections.labels(self._catalogue.agent_id, decision.tier.value, decision.reason.value).inc()
 
-    def _spent(self, usage: Usage | None) -> None:
+    def _count_tokens(self, usage: Usage | None) -> None:
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             self._tokens.labels(self._catalogue.agent_id, "input").inc(usage.input_tokens)
             self._tokens.labels(self._catalogue.agent_id, "output").inc(usage.output_tokens)
@@ -169,7 +169,7 @@ class Watched:
         state["request_id"], state["metrics"] = request_id.decode(), self._metrics
         status = size = 0
 
-        async def told(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -177,12 +177,12 @@ class Watched:
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
                 if message.get("more_body"):
-                    await self._sent(scope, send, message)
+                    await self._send_in_time(scope, send, message)
                     return
             await send(message)
 
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_counted)
         except ClientDisconnect:
             pass  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
@@ -195,11 +195,11 @@ class Watched:
                 return
             response = problem_response(error, scope)
             if not status:
-                await response(scope, receive, told)
+                await response(scope, receive, send_counted)
         finally:
             self._note(scope, status or _LEFT, size, perf_counter() - began)
 
-    async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
+    async def _send_in_time(self, scope: Scope, send: Send, message: Message) -> None:
         try:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
@@ -216,9 +216,9 @@ class Watched:
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         route: str = getattr(scope.get("route"), "path", "") or _UNKNOWN
         if caller is not None:
-            self._metrics[agent_id].requested(method, route, status, seconds)
+            self._metrics[agent_id].count_request(method, route, status, seconds)
         if access_log.isEnabledFor(logging.INFO):
-            told = {  # never its body, its key, or a path that somebody made up
+            record = {  # never its body, its key, or a path that somebody made up
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "id": state["request_id"],
                 "agent": agent_id,
@@ -228,4 +228,4 @@ class Watched:
                 "ms": round(1000 * seconds, 3),
                 "bytes": size,
             }
-            access_log.info("%s", json_text(told))
+            access_log.info("%s", json_text(record))

@@ -11,7 +11,7 @@ from itertools import count, takewhile
 from typing import Any, Final, cast
 
 from jazz_select.serialization import NO_ROOM
-from jazz_select.service.problems import refused
+from jazz_select.service.problems import refusal
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import ThreadShare, sharing_threads
 
@@ -72,7 +72,7 @@ class Shares:
         loop = asyncio.get_running_loop()
         if loop.time() - self._asked_at.pop(whose, -_REMEMBERED_S) >= _REMEMBERED_S:
             # Who comes anew has spent what the others have: nothing is saved up.
-            spent = [self._spent[each] for each in self._others(whose, loop.time())]
+            spent = [self._spent[each] for each in self._other_keys(whose, loop.time())]
             self._spent[whose] = min(spent, default=0.0)
         self._asked_at[whose] = loop.time()
         turn: asyncio.Future[_Work] = loop.create_future()
@@ -82,13 +82,13 @@ class Shares:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.ended(turn.result())
+                self.end_turn(turn.result())
             turn.cancel()  # where it never came
             raise
 
-    def ended(self, work: "_Work") -> None:
+    def end_turn(self, work: "_Work") -> None:
         """Count the time of a turn that is over; nothing happens where it was over already."""
-        self._ended(work, asyncio.get_running_loop())
+        self._end_turn(work, asyncio.get_running_loop())
 
     def gives_way(self, work: "_Work") -> bool:
         """Tell whether a request must wait for a new turn: its own is over, or another key has spent less and asks."""
@@ -98,7 +98,7 @@ class Shares:
         others = {*self._at_work, *self._waiting} - {work.whose}
         return any(self._spent[other] < spent for other in others)
 
-    def _others(self, whose: str, now: float) -> list[str]:
+    def _other_keys(self, whose: str, now: float) -> list[str]:
         """Return the other keys with requests, the most recent last."""
         lately = takewhile(lambda key: now - self._asked_at[key] <= _REMEMBERED_S, reversed(self._asked_at))
         return [*{*lately, *self._at_work, *self._waiting} - {whose}]
@@ -106,7 +106,7 @@ class Shares:
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for key in sorted(self._waiting, key=self._spent.__getitem__):
-            is_alone, turns = not self._others(key, now), self._waiting[key]
+            is_alone, turns = not self._other_keys(key, now), self._waiting[key]
             while turns and (is_alone or self._has_room(key)):
                 turn = turns.popleft()
                 if not turn.done():
@@ -116,24 +116,24 @@ class Shares:
             if not turns:
                 del self._waiting[key]
         if self._tick is None and self._waiting:
-            self._tick = loop.call_at(now + _TICK_S, self._looked, loop, now + _TICK_S)
+            self._tick = loop.call_at(now + _TICK_S, self._check_turns, loop, now + _TICK_S)
 
     def _has_room(self, key: str) -> bool:
         if key in self._at_work or len(self._at_work) >= _AT_WORK:
             return False
         return all(self._spent[key] <= self._spent[other] for other in self._at_work)
 
-    def _looked(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
+    def _check_turns(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
         """Stop counting requests that ran long enough with the loop free, and start others."""
         self._tick = None
         now = loop.time()
         away = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
         for work in [each for works in self._at_work.values() for each in works]:
             if now - work.began > (_LONGEST_TURN_S if work.computing else away):
-                self._ended(work, loop)
+                self._end_turn(work, loop)
         self._go_on(loop)
 
-    def _ended(self, work: "_Work", loop: asyncio.AbstractEventLoop) -> None:
+    def _end_turn(self, work: "_Work", loop: asyncio.AbstractEventLoop) -> None:
         works = self._at_work.get(work.whose, set())
         if work in works:
             works.remove(work)
@@ -196,14 +196,14 @@ class RequestShare:
         async with self._resuming:
             work = self._work
             if not self._is_over and work is not None and self._shares.gives_way(work):
-                self._shares.ended(work)
+                self._shares.end_turn(work)
                 turn = await self._shares.turn(self._key)
                 turn.computing = work.computing
                 self._work = turn
                 if self._is_over:  # the request ended meanwhile
-                    self._shares.ended(turn)
+                    self._shares.end_turn(turn)
 
-    def detached(self) -> "ThreadShare":
+    def detach(self) -> "ThreadShare":
         """Return the share of the key's threads alone."""
         return _KeyThreads(self._shares, self.whose)
 
@@ -211,7 +211,7 @@ class RequestShare:
         """End the turn: the request was answered."""
         self._is_over = True
         if self._work is not None:
-            self._shares.ended(self._work)
+            self._shares.end_turn(self._work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class _KeyThreads:
     async def resume(self) -> None:
         """Go on at once: there is no turn to wait for."""
 
-    def detached(self) -> "ThreadShare":
+    def detach(self) -> "ThreadShare":
         return self
 
 
@@ -247,7 +247,7 @@ class Threads:
 
     async def acquire(self, whose: str) -> None:
         """Wait until this key may use one more thread."""
-        if whose not in self._waiting and self._may(whose):
+        if whose not in self._waiting and self._may_start(whose):
             self._running[whose] += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -266,7 +266,7 @@ class Threads:
             del self._running[whose]
         for key in sorted(self._waiting, key=self._running.__getitem__):
             turns = self._waiting[key]
-            while turns and (turns[0].done() or self._may(key)):
+            while turns and (turns[0].done() or self._may_start(key)):
                 turn = turns.popleft()
                 if not turn.done():
                     self._running[key] += 1
@@ -274,7 +274,7 @@ class Threads:
             if not turns:
                 del self._waiting[key]
 
-    def _may(self, key: str) -> bool:
+    def _may_start(self, key: str) -> bool:
         return key not in self._running or self._running.total() < self._most - 1
 
 
@@ -299,10 +299,10 @@ class Places:
         mine, again = self.by_key[whose], {"Retry-After": "1"}
         if self.by_key.total() >= self._most and mine >= self._own:
             detail = f"{self._most} {self._what} are {self._doing} already: come again in a moment"
-            raise refused(503, detail, code=NO_ROOM, headers=again)
+            raise refusal(503, detail, code=NO_ROOM, headers=again)
         if mine >= self._most_of_one:
             detail = f"{self._most_of_one} {self._what} with this key are {self._doing} already: come again in a moment"
-            raise refused(429, detail, headers=again)
+            raise refusal(429, detail, headers=again)
         self.by_key[whose] += 1
 
     def give_back(self, whose: str) -> None:
@@ -348,7 +348,7 @@ class Connection:
         self.is_known, self.whose, self.used = True, whose, next(_USES)
 
     @classmethod
-    def of(cls, transport: asyncio.Transport) -> "Connection":
+    def from_transport(cls, transport: asyncio.Transport) -> "Connection":
         """Wrap a new connection; all addresses of an IPv6 network (/64) count as one."""
         peer: Any = transport.get_extra_info("peername")
         address = str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) else ""

@@ -169,7 +169,7 @@ class AgentServer:
     # --- tools -----------------------------------------------------------------------
 
     async def _list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        self._seen(context)
+        self._remember_session(context)
         own = self._list_of(_session(context))
         if self._listed == "all":
             await self.connected.ready()
@@ -181,23 +181,23 @@ class AgentServer:
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        self._seen(context)
+        self._remember_session(context)
         arguments = params.arguments or {}
         if params.name not in meta_tools.NAMES:
             tool = self.connected.tools.get(params.name)
             if tool is None:
                 raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}; search_tools finds those there are")
-            return await self._made(context, params, tool, arguments)
+            return await self._make_call(context, params, tool, arguments)
         arguments = without_nulls(meta_tools.SCHEMAS[params.name], arguments)
         if problem := invalid(meta_tools.SCHEMAS[params.name], arguments):
             return failure(f"{params.name}: {problem}")
         try:
             with _as_caller(context):
-                return await self._answered(context, params, arguments)
+                return await self._answer_call(context, params, arguments)
         except JazzSelectError as error:
             return failure(str(error))
 
-    async def _answered(
+    async def _answer_call(
         self, context: Context, params: types.CallToolRequestParams, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         if params.name == meta_tools.SELECT_FLOW:
@@ -206,23 +206,23 @@ class AgentServer:
             known = request_context(context)
             result = await selector.select(arguments["request"], episode_summaries=given, context=known, asked=asked)
             if context.request is not None:  # else over a pipe, where nobody reads them
-                metrics_of(context.request).selected((result,))
-            return structured_answer(meta_tools.selected(result))
+                metrics_of(context.request).count_selections((result,))
+            return structured_answer(meta_tools.selection_answer(result))
         if params.name == meta_tools.LIST_FLOWS:
             return structured_answer(meta_tools.flows_after(self._running, arguments.get("after", "")))
         if params.name == meta_tools.SEARCH_TOOLS:
-            return await self._searched(context, arguments["request"], arguments.get("limit", meta_tools.FOUND))
+            return await self._search_tools(context, arguments["request"], arguments.get("limit", meta_tools.FOUND))
         found = self.connected.resolve(arguments["name"])
         if found.stage != "exact":  # it may be one of a server that is still starting
             await self.connected.ready()
             found = self.connected.resolve(arguments["name"])
         if found.tool is None:
             return unknown_name(found)
-        return await self._made(context, params, found.tool, arguments.get("arguments") or {})
+        return await self._make_call(context, params, found.tool, arguments.get("arguments") or {})
 
-    async def _searched(self, context: Context, request: str, limit: int) -> types.CallToolResult:
+    async def _search_tools(self, context: Context, request: str, limit: int) -> types.CallToolResult:
         found = await self.connected.search(request, limit)
-        self._search_log.searched(_session(context), request, found)
+        self._search_log.record_search(_session(context), request, found)
         tools = bind_tools(found, request_context(context))
         foreign = {tool.name for tool in tools if self.connected.is_foreign(tool)}
         session = _session(context)  # one without a session keeps nothing
@@ -231,7 +231,7 @@ class AgentServer:
             await context.session.send_tool_list_changed()
         return structured_answer(meta_tools.tools_found(found, tools, foreign))
 
-    async def _made(
+    async def _make_call(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         tool = bind_context(tool, request_context(context))
@@ -247,7 +247,7 @@ class AgentServer:
             )
         if outcome.status == "ok":
             with _as_caller(context):
-                self._search_log.called(_session(context), tool)
+                self._search_log.record_call(_session(context), tool)
         if outcome.status == "asked":
             return input_required(outcome.call, server, "" if outcome.reason == _TO_BE_APPROVED else outcome.reason)
         result = outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
@@ -258,7 +258,7 @@ class AgentServer:
     async def _list_prompts(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        self._seen(context)
+        self._remember_session(context)
         after = (params and params.cursor) or ""
         if after and self._running.live.registry.by_name(after) is None:
             raise MCPError(INVALID_PARAMS, "Invalid cursor: it is of no page before, so begin without one")
@@ -277,7 +277,7 @@ class AgentServer:
         return types.ListPromptsResult(prompts=prompts, next_cursor=page["next"])
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        self._seen(context)
+        self._remember_session(context)
         flow = self._running.live.registry.by_name(params.name)
         if flow is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}; list_flows names those there are")
@@ -289,7 +289,7 @@ class AgentServer:
 
     # --- sessions --------------------------------------------------------------------
 
-    def _seen(self, context: Context) -> None:
+    def _remember_session(self, context: Context) -> None:
         session = _session(context)
         if session:
             self._sessions[session] = context.session

@@ -81,13 +81,13 @@ class ConnectedTools:
             return
         if self._patience_ends is None:
             self._patience_ends = monotonic() + _STARTING_S
-        await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
+        await self._gateway.wait_until_tried(max(self._patience_ends - monotonic(), 0.0))
 
     async def search(self, request: str, limit: int) -> RecalledTools:
         """Find at most `limit` tools for a request, possibly none; see `ToolRecall.search`."""
         await self.ready()
         running = self._running
-        tools, notes = self.tools, self._unconnected()
+        tools, notes = self.tools, self._connection_notes()
         if len(tools) <= limit and running.decider is None:  # recall knows too little of so few
             return RecalledTools(sorted(tools.values(), key=lambda each: each.name), notes=notes)
         try:
@@ -219,7 +219,7 @@ class ConnectedTools:
             return ()
         return (f"the examples of tools are those of before: {self._examples_problem}",)
 
-    def _unconnected(self) -> tuple[str, ...]:
+    def _connection_notes(self) -> tuple[str, ...]:
         if self._gateway is None:
             return ()
         return (

@@ -17,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
-from jazz_select.routing.question import question, visible
+from jazz_select.routing.question import escape_invisible, question
 from jazz_select.routing.records import ToolCall
 from jazz_select.text import beginning, in_one_line, json_line
 
@@ -70,17 +70,17 @@ class Asking:
             if not isinstance(verdict, Ask):
                 return verdict
             if params.request_state is not None:
-                return self._said(call, params.request_state, params.input_responses)
+                return self._read_reply(call, params.request_state, params.input_responses)
             if not can_ask(context):
                 why = verdict.reason or (_DESTROYS if call.destructive else "every call has to be approved")
                 return Deny(f"{why}, and this client cannot ask anybody (it has no elicitation): let a person run it")
             if not context.session.can_send_request:
                 return verdict  # the answer to this request says what is to be asked
-            return await _asked(context, elicitation_question(call, server, verdict.reason))
+            return await _ask_client(context, elicitation_question(call, server, verdict.reason))
 
         return decide
 
-    def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
+    def _read_reply(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
         """Return the answer to the question of this state; a missing or mismatched answer is no approval."""
         asked = asked_call(state)
         if asked is None:
@@ -131,9 +131,9 @@ def can_ask(context: Context) -> bool:
 
 def elicitation_question(call: ToolCall, server: str, reason: str) -> str:
     """Write the question for a person, in the words used elsewhere, with the tool's server and the quoted reason."""
-    whose = f"It is a tool of the MCP server {visible(json_line(server))}." if server else ""
+    whose = f"It is a tool of the MCP server {escape_invisible(json_line(server))}." if server else ""
     does = "It may destroy something" if call.destructive else "Every call is asked for"
-    why = f" ({visible(beginning(reason, _LONGEST_REASON))})" if reason else ""
+    why = f" ({escape_invisible(beginning(reason, _LONGEST_REASON))})" if reason else ""
     return question(
         call.display_name, call.words, call.arguments, about=" ".join(filter(None, (whose, f"{does}{why}.")))
     )
@@ -147,7 +147,7 @@ def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequi
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
 
 
-async def _asked(context: Context, text: str) -> Verdict:
+async def _ask_client(context: Context, text: str) -> Verdict:
     try:
         async with asyncio.timeout(_SECONDS):
             said = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)

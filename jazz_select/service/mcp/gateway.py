@@ -66,7 +66,7 @@ async def connection(
             client = await stack.enter_async_context(made)
             opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=None)
         else:
-            errors = stack.enter_context(_heard(spec, words or LastWords()))
+            errors = stack.enter_context(_open_error_pipe(spec, words or LastWords()))
             command = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
@@ -117,7 +117,7 @@ class LastWords:
         self._whole.set()
         return tuple(self._lines)
 
-    async def told(self, spec: ServerSpec) -> str:
+    async def quote(self, spec: ServerSpec) -> str:
         """Return them in one quoted text, within bounds and without the server's secrets; empty where it wrote none."""
         for _ in range(_ROUNDS):
             if self._whole.is_set() or not self._lines:
@@ -131,7 +131,7 @@ class LastWords:
 
 
 @contextmanager
-def _heard(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
+def _open_error_pipe(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
     """Yield the pipe for a process's errors; log its last lines, without secrets, when it has ended.
 
     They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
@@ -186,7 +186,7 @@ class Backoff:
     first_s: float = 0.5
     most_s: float = 60.0
 
-    def after(self, failures: int) -> float:
+    def delay_s(self, failures: int) -> float:
         """Return the seconds to wait after `failures` failures in a row, with jitter."""
         return min(self.first_s * 2 ** min(max(failures - 1, 0), 20), self.most_s) * random.uniform(0.8, 1.0)  # noqa: S311
 
@@ -249,10 +249,10 @@ class Upstream:
                 problem = describe_error(error)
             was_steady = self.state == "up" and monotonic() - began >= _STEADY_S
             failures = 1 if was_steady else failures + 1
-            delay = self._backoff.after(failures)
+            delay = self._backoff.delay_s(failures)
             self._client, self.state, self._retry_at = None, "down", monotonic() + delay
-            self.problem = self._told(problem)
-            if words := await self._words.told(self.spec):
+            self.problem = self._redact_text(problem)
+            if words := await self._words.quote(self.spec):
                 self.problem += f"; it last wrote {words}"
             self.tried.set()
             _log.log(
@@ -269,7 +269,7 @@ class Upstream:
         with anyio.fail_after(_CONNECT_S) as within:
             client = Client(
                 connection(self.spec, self._has_ended, self._words),
-                message_handler=self._heard,
+                message_handler=self._handle_message,
                 client_info=Implementation(name="jazz-select", version=__version__),
                 cache=None,
             )
@@ -302,7 +302,7 @@ class Upstream:
                     with anyio.fail_after(_CONNECT_S):
                         await self._list(client)
                 except JazzSelectError as error:  # the tools of before are still there
-                    problem = self._told(str(error))
+                    problem = self._redact_text(str(error))
                     _log.warning("server=<%s>, problem=<%s> | its new list cannot be used", self.spec.name, problem)
 
     async def _list(self, client: Client) -> None:
@@ -335,7 +335,7 @@ class Upstream:
         try:
             return await list_skills(client, self.spec.name, self.read_resource)
         except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
-            problem = self._told(describe_error(error))
+            problem = self._redact_text(describe_error(error))
             _log.warning("server=<%s>, problem=<%s> | its skills cannot be listed", self.spec.name, problem)
             return ListedSkills(notes=(f"the skills of the MCP server {self.spec.name} cannot be listed: {problem}",))
 
@@ -355,10 +355,10 @@ class Upstream:
         except TimeoutError:
             raise ToolError("read", f"its MCP server {self.spec.name} did not answer in time") from None
         except MCPError as error:
-            told = types.ErrorData(code=error.error.code, message=self._told(error.error.message))
+            told = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
             raise MCPError.from_error_data(told) from None
         except Exception as error:  # noqa: BLE001 - whatever a transport or a bad answer fails with
-            raise ToolError("read", self._told(describe_error(error))) from None
+            raise ToolError("read", self._redact_text(describe_error(error))) from None
 
     def _as_pinned(self, tool: Tool) -> Tool | None:
         """Return a tool with the strictest effects it was ever listed with; it never becomes less dangerous.
@@ -380,13 +380,13 @@ class Upstream:
     def left_out_notes(self) -> list[str]:
         """Describe the tools that cannot be used, and why."""
         told = [
-            f"the tool {json_line(self._told(each.tool))} of the MCP server {self.spec.name} is left out: "
-            f"{self._told(each.problem)}"
+            f"the tool {json_line(self._redact_text(each.tool))} of the MCP server {self.spec.name} is left out: "
+            f"{self._redact_text(each.problem)}"
             for each in self.left_out[:_MOST_TOLD]
         ]
         if len(self.left_out) > _MOST_TOLD:
             told.append(f"{len(self.left_out) - _MOST_TOLD} more tools of it are left out")
-        return [*told, *map(self._told, self.skills.notes[:_MOST_TOLD])]
+        return [*told, *map(self._redact_text, self.skills.notes[:_MOST_TOLD])]
 
     async def _listen(self, client: Client) -> None:
         """Receive notifications from servers that send them only on request."""
@@ -401,7 +401,7 @@ class Upstream:
             kind = type(error).__name__
             _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, kind)
 
-    async def _heard(self, message: object) -> None:
+    async def _handle_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._outdate()
 
@@ -447,11 +447,11 @@ class Upstream:
         except MCPError as error:
             if error.error.code not in _ITS_OWN_ERRORS:
                 self._doubt()
-            told = types.ErrorData(code=error.error.code, message=self._told(error.error.message))
+            told = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
             raise MCPError.from_error_data(told) from None
         except Exception as error:  # noqa: BLE001 - whatever a transport fails with, nobody heard of the call's end
             self._doubt()
-            raise ToolOutcomeUnknownError(name, self._told(describe_error(error))) from None
+            raise ToolOutcomeUnknownError(name, self._redact_text(describe_error(error))) from None
         if relay is not None and not answer.is_error:
             relay.answer = answer
         return self._without_secrets(answer) if answer.is_error else answer
@@ -478,7 +478,7 @@ class Upstream:
         why = self.problem or _ENDED
         return f"its MCP server {server} is not connected ({why}); it is tried again {soon}, and nothing was called"
 
-    def _told(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)
 
 
@@ -518,7 +518,7 @@ class GivenNames:
         for name in names:
             self._holders.setdefault(name.casefold(), ("", name))
 
-    def of(self, spec: ServerSpec, tool: str) -> str:
+    def name_for(self, spec: ServerSpec, tool: str) -> str:
         """Return the name given to a server's tool; empty if the server has been given its maximum of names."""
         key = (spec.name, tool)
         if key not in self._given:
@@ -548,32 +548,32 @@ def gateway_names(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) ->
     """Return a server's tools by the names given to them; of two listed by one name, the first."""
     found: dict[str, Tool] = {}
     for tool in tools:
-        name = names.of(spec, tool.name)
+        name = names.name_for(spec, tool.name)
         if name and name not in found:
             about, schema = spec.without_secrets(tool.description), tool.input_schema
             if spec.secrets:  # none of them stands in a schema, whoever wrote it there
-                schema = cast("dict[str, Any]", _hidden(spec, tool.call_schema, 0))
+                schema = cast("dict[str, Any]", _hide_secrets(spec, tool.call_schema, 0))
             found[name] = replace(tool, name=name, id="", description=about, title="", input_schema=schema)
     return found
 
 
-def _hidden(spec: ServerSpec, part: object, depth: int) -> object:
+def _hide_secrets(spec: ServerSpec, part: object, depth: int) -> object:
     """Return a part of a schema without secrets in its texts; its meaning does not depend on the secrets."""
     if depth > _DEEPEST:
         return True
     if isinstance(part, list):
-        return [_hidden(spec, each, depth + 1) for each in cast("list[object]", part)]
+        return [_hide_secrets(spec, each, depth + 1) for each in cast("list[object]", part)]
     if not isinstance(part, Mapping):
         return part
     shown: dict[str, object] = {}
     for key, value in cast("Mapping[str, object]", part).items():
         if key in BY_NAME and isinstance(value, Mapping):
             named_parts = cast("Mapping[str, object]", value)
-            shown[key] = {name: _hidden(spec, each, depth + 2) for name, each in named_parts.items()}
+            shown[key] = {name: _hide_secrets(spec, each, depth + 2) for name, each in named_parts.items()}
         elif key in _SAID:
             shown[key] = with_texts(value, spec.without_secrets)
         else:
-            shown[key] = _hidden(spec, value, depth + 1)
+            shown[key] = _hide_secrets(spec, value, depth + 1)
     return shown
 
 
@@ -620,7 +620,7 @@ class Gateway:
         async with beside(*(upstream.run() for upstream in self.upstreams)):
             yield self
 
-    async def tried(self, within_s: float) -> bool:
+    async def wait_until_tried(self, within_s: float) -> bool:
         """Wait until each server was tried once, but no longer than that; whether all were."""
         with anyio.move_on_after(within_s):
             for upstream in self.upstreams:

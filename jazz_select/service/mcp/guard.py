@@ -151,13 +151,13 @@ class Guard:
             finally:
                 self._listening.close()
 
-    async def started(self, within_s: float) -> None:
+    async def wait_until_connected(self, within_s: float) -> None:
         """Wait until each server was tried, for a while at most.
 
         Raises:
             ConfigError: Each was, and none is connected.
         """
-        if not await self.gateway.tried(within_s):
+        if not await self.gateway.wait_until_tried(within_s):
             return
         down = [each for each in self.gateway.upstreams if each.state != "up"]
         if len(down) == len(self.gateway.upstreams):
@@ -166,7 +166,7 @@ class Guard:
 
     def notes(self) -> list[str]:
         """List notes for the start: how many tools there are, and what differs from their servers."""
-        tools = self._refreshed().values()
+        tools = self._refresh_tools().values()
         waiting = sum(tool.destructive for tool in tools)
         up = sum(each.state == "up" for each in self.gateway.upstreams)
         policy = "each call waits for a yes" if self._asking.policy == "always" else f"{waiting} wait for a yes"
@@ -188,9 +188,9 @@ class Guard:
         """Wait until each server was tried once: afterwards none is waited for."""
         if self._patience_ends is None:
             self._patience_ends = monotonic() + _STARTING_S
-        await self.gateway.tried(max(self._patience_ends - monotonic(), 0.0))
+        await self.gateway.wait_until_tried(max(self._patience_ends - monotonic(), 0.0))
 
-    def _refreshed(self) -> Mapping[str, Tool]:
+    def _refresh_tools(self) -> Mapping[str, Tool]:
         if self._known == self.gateway.version:
             return self._tools
         self._known = self.gateway.version
@@ -208,31 +208,33 @@ class Guard:
         return found
 
     async def _list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        self._seen(context)
+        self._remember_session(context)
         await self._ready()
         known = request_context(context)
-        return types.ListToolsResult(tools=[_listed(bind_context(tool, known)) for tool in self._refreshed().values()])
+        return types.ListToolsResult(
+            tools=[_describe_tool(bind_context(tool, known)) for tool in self._refresh_tools().values()]
+        )
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        self._seen(context)
+        self._remember_session(context)
         await self._ready()
-        tool = self._refreshed().get(params.name)
+        tool = self._refresh_tools().get(params.name)
         if tool is None:
             raise MCPError(
-                INVALID_PARAMS, f"Unknown tool: {plain_text(params.name[:200])}{self._withheld(params.name)}"
+                INVALID_PARAMS, f"Unknown tool: {plain_text(params.name[:200])}{self._explain_withheld(params.name)}"
             )
         client = self._client_of(context.request)
         if self._at_once[client] >= self._limits.at_once:
             return failure(f"{self._limits.at_once} calls are being made already: wait for one of them to end")
         self._at_once[client] += 1
         try:
-            return await self._made(context, params, tool, client)
+            return await self._make_call(context, params, tool, client)
         finally:
             self._at_once[client] -= 1
 
-    async def _made(
+    async def _make_call(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, client: str
     ) -> types.CallToolResult | types.InputRequiredResult:
         tool = bind_context(tool, request_context(context))
@@ -256,7 +258,7 @@ class Guard:
                 for call in let_pass:
                     self._log.note_at_once("cancelled", _call_fields(call, tool, client))
                 raise
-        told = self._told(outcome, tool, client, perf_counter() - began)
+        told = self._outcome_fields(outcome, tool, client, perf_counter() - began)
         await self._log.note("answered", told, params.arguments)
         if outcome.status == "asked":
             reason = "" if outcome.reason == _TO_BE_APPROVED else outcome.reason
@@ -306,18 +308,18 @@ class Guard:
 
         return decide
 
-    def _withheld(self, name: str) -> str:
+    def _explain_withheld(self, name: str) -> str:
         """Return why a tool that was listed before is unknown by now, if its server has changed it."""
         for upstream in self.gateway.upstreams:
             spec = upstream.spec.model_copy(update={"prefix": ""})
             for own_name, changed in upstream.withheld.items():
-                if self._names.of(spec, own_name) == name:
+                if self._names.name_for(spec, own_name) == name:
                     return f": its MCP server {spec.name} has changed its {changed}; start the guard anew to allow it"
         return ""
 
     def _changed_since(self, tool: Tool) -> str:
         """Return why a call that was asked about is not made, if its tool is no longer what it was."""
-        if tool.name in self._refreshed():
+        if tool.name in self._refresh_tools():
             return ""
         return f"its MCP server {tool.provider} describes {tool.name} otherwise since it was asked about"
 
@@ -334,7 +336,7 @@ class Guard:
         return f"{most} calls that may change something were let pass within an hour: wait {wait_s:.0f} s for the next"
 
     @staticmethod
-    def _told(outcome: CallOutcome, tool: Tool, client: str, took_s: float) -> dict[str, Any]:
+    def _outcome_fields(outcome: CallOutcome, tool: Tool, client: str, took_s: float) -> dict[str, Any]:
         told = {**_call_fields(outcome.call, tool, client), "status": outcome.status, "took_ms": round(took_s * 1_000)}
         if outcome.replayed:
             told["replayed"] = True
@@ -342,7 +344,7 @@ class Guard:
 
     # --- sessions ----------------------------------------------------------------------
 
-    def _seen(self, context: Context) -> None:
+    def _remember_session(self, context: Context) -> None:
         request = context.request
         key = request.headers.get(SESSION_ID, "") if isinstance(request, Request) else _STDIO
         if not key:  # a client without a session is told by what it listens to
@@ -366,7 +368,7 @@ class Guard:
                     _log.info("error=<%s> | a client was not told of a changed list", describe_error(error))
 
 
-def _listed(tool: Tool) -> types.Tool:
+def _describe_tool(tool: Tool) -> types.Tool:
     """Describe a tool in the words of its server, without invisible characters."""
     return types.Tool(
         name=tool.name,

@@ -36,11 +36,11 @@ def client_of(request: object) -> str:
 def guard_keys(keys: Mapping[str, str]) -> ServedAgents:
     """Admit the keys whose SHA-256 is given, by name; without keys, admit whoever is on this machine."""
     # Keys open agents. The only one here has no flows and no index, and is never loaded.
-    catalogue = RunningCatalogue(Settings(agent_id=_ID), cast("Any", None), _nothing)
+    catalogue = RunningCatalogue(Settings(agent_id=_ID), cast("Any", None), _empty_sources)
     return ServedAgents({_ID: catalogue}, dict.fromkeys(keys, _ID), is_open=not keys, names=keys)
 
 
-def _nothing() -> Sources:
+def _empty_sources() -> Sources:
     return Sources(registry=FlowRegistry(min_examples=0), tools=Toolbox())
 
 

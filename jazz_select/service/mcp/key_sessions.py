@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from jazz_select.service.http.limits import whose_request
 from jazz_select.service.http.shares import Places
-from jazz_select.service.problems import refused
+from jazz_select.service.problems import refusal
 
 SESSION_ID: Final = "mcp-session-id"
 _LONGEST_ID: Final = 128
@@ -47,7 +47,7 @@ class KeySessions:
         headers, whose = Headers(scope=scope), whose_request(HTTPConnection(scope))
         version, session_id = headers.get("mcp-protocol-version"), headers.get(SESSION_ID)
         if session_id is not None and len(session_id) > _LONGEST_ID:
-            raise refused(400, f"{SESSION_ID} must have at most {_LONGEST_ID} characters, got {len(session_id)}")
+            raise refusal(400, f"{SESSION_ID} must have at most {_LONGEST_ID} characters, got {len(session_id)}")
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             # Without a handshake there are no sessions, so nothing is kept under a name that a client made up.
             kept = [each for each in scope["headers"] if each[0] != SESSION_ID.encode()]
@@ -56,11 +56,11 @@ class KeySessions:
         # The SDK answers for a session only to whom it was opened for.
         scope = {**scope, "user": AuthenticatedUser(AccessToken(token=whose, client_id=whose, scopes=[]))}
         if session_id is None:
-            await self._opened(whose, handle, scope, receive, send)
+            await self._open_session(whose, handle, scope, receive, send)
         else:
-            await self._used(session_id, handle, scope, receive, send)
+            await self._use_session(session_id, handle, scope, receive, send)
 
-    async def _opened(self, whose: str, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open_session(self, whose: str, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
         self._end_idle()
         try:
             self._places.take(whose)
@@ -74,7 +74,7 @@ class KeySessions:
             if message["type"] == "http.response.start" and message["status"] < _BAD:
                 opened = Headers(raw=message.get("headers", ())).get(SESSION_ID, "")
                 if opened:
-                    self._open[opened] = _Session(whose, _now())
+                    self._open[opened] = _Session(whose, _loop_time())
             await send(message)
 
         try:
@@ -83,7 +83,7 @@ class KeySessions:
             if not opened:
                 self._places.give_back(whose)
 
-    async def _used(self, session_id: str, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _use_session(self, session_id: str, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
         session = self._open.get(session_id)
         statuses: list[int] = []
 
@@ -101,13 +101,13 @@ class KeySessions:
             await handle(scope, receive, watch)
         finally:
             session.in_flight -= 1
-            session.used_at = _now()
+            session.used_at = _loop_time()
             is_deleted = scope["method"] == "DELETE" and any(_OK <= each < _BAD for each in statuses)
             if is_deleted or _GONE in statuses:
                 self._end(session_id)
 
     def _end_idle(self) -> None:
-        oldest = _now() - self._idle_s
+        oldest = _loop_time() - self._idle_s
         for session_id, session in list(self._open.items()):
             if not session.in_flight and session.used_at < oldest:
                 self._end(session_id)
@@ -118,5 +118,5 @@ class KeySessions:
             self._places.give_back(session.whose)
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()

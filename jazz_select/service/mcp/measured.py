@@ -54,7 +54,7 @@ def encoding_within(limits: MessageLimits) -> str:
     return f"{_ENCODING}_{limits.size}_{limits.values}"
 
 
-def _found(encoding: str) -> codecs.CodecInfo | None:
+def _find_encoding(encoding: str) -> codecs.CodecInfo | None:
     name, _, said = encoding.rpartition(f"{_ENCODING}_")
     if name or not said:
         return None
@@ -63,7 +63,7 @@ def _found(encoding: str) -> codecs.CodecInfo | None:
     return codecs.CodecInfo(codecs.utf_8_encode, codecs.utf_8_decode, incrementaldecoder=lines, name=encoding)  # pyright: ignore[reportArgumentType] - it is called as a class is
 
 
-codecs.register(_found)
+codecs.register(_find_encoding)
 
 
 class _Lines(codecs.IncrementalDecoder):
@@ -134,15 +134,15 @@ class _Measured(httpx2.AsyncByteStream):
             looked = max(len(begun) - _LONGEST_LINE_END, 0)
             begun += piece
             while self._in_events and (end := _BLANK_LINE.search(begun, looked)):
-                yield self._checked(begun[: end.end()])
+                yield self._check_message(begun[: end.end()])
                 del begun[: end.end()]
                 looked = 0
             if len(begun) > self._limits.size:
                 break
         if begun:
-            yield self._checked(begun)
+            yield self._check_message(begun)
 
-    def _checked(self, message: bytearray) -> bytes:
+    def _check_message(self, message: bytearray) -> bytes:
         if excess := self._limits.excess(message):
             # Of each kind the SDK takes this one for an answer that cannot be read.
             raise httpx2.SSEError(excess) if self._in_events else httpx2.StreamError(excess)

@@ -106,7 +106,7 @@ ABOUT_FOREIGN: Final = (
 )
 
 
-def selected(result: FlowSelectionResult) -> dict[str, Any]:
+def selection_answer(result: FlowSelectionResult) -> dict[str, Any]:
     """Build the answer of `select_flow`."""
     decision = result.decision
     chosen = zip(result.chosen_flows, result.chosen_prompts, strict=True)

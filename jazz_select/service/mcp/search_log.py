@@ -38,7 +38,7 @@ class SearchLog:
     _last: "OrderedDict[str, _Search]" = field(default_factory=OrderedDict[str, _Search])
     _process: str = field(default_factory=lambda: secrets.token_hex(4))
 
-    def searched(self, session: str, request: str, found: RecalledTools) -> None:
+    def record_search(self, session: str, request: str, found: RecalledTools) -> None:
         """Keep a search of a session; one without a session is not kept, as its calls cannot be told."""
         log = self.running.log
         if log is None or not session:
@@ -58,7 +58,7 @@ class SearchLog:
         while len(self._last) > _MOST_SESSIONS:
             self._last.popitem(last=False)
 
-    def called(self, session: str, tool: Tool) -> None:
+    def record_call(self, session: str, tool: Tool) -> None:
         """Keep that a tool was called, and did what it was called for."""
         log, search = self.running.log, self._last.get(session)
         if log is None or search is None or tool.name not in search.shown or search.called == tool.name:

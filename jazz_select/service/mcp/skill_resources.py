@@ -119,7 +119,7 @@ class SkillResources:
     async def _get_skill(self, _: Context, params: _SkillParams) -> dict[str, Any]:
         root, path = self._place(params.uri)
         if path != SKILL_FILE:
-            raise _unserved(params.uri)
+            raise _unknown_skill(params.uri)
         return _cacheable({"skill": await self._entry(root)})
 
     async def _list_resources(self, _: Context, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
@@ -149,23 +149,23 @@ class SkillResources:
                 inside = [path[len(prefix) :] for path in self._paths(root) if path.startswith(prefix)]
                 if inside:
                     return {"resources": [_child(f"{root}/{prefix}", name) for name in _names(inside)]}
-        raise MCPError(INVALID_PARAMS, f"{_shown(params.uri)} is not a directory resource")
+        raise MCPError(INVALID_PARAMS, f"{_printable_uri(params.uri)} is not a directory resource")
 
     # --- what there is -----------------------------------------------------------------
 
-    def _own(self) -> Mapping[str, _OwnSkill]:
+    def _own_skills(self) -> Mapping[str, _OwnSkill]:
         """Return the agent's flows by the first part of their URIs."""
         number = self._running.number
         if self._known[0] != number:
             flows = sorted(self._running.live.registry.values(), key=lambda each: each.name)
-            self._known = (number, {f"{SCHEME}{name}": _OwnSkill(name, flow) for name, flow in _named(flows)})
+            self._known = (number, {f"{SCHEME}{name}": _OwnSkill(name, flow) for name, flow in _name_skills(flows)})
         return self._known[1]
 
     def _foreign(self) -> Mapping[str, UpstreamSkill]:
         return {} if self._gateway is None else self._gateway.skills
 
     def _roots(self) -> list[str]:
-        return sorted([*self._own(), *self._foreign()])
+        return sorted([*self._own_skills(), *self._foreign()])
 
     def _page(self, cursor: str | None) -> tuple[list[str], str | None]:
         rest = [root for root in self._roots() if root > (cursor or "")]
@@ -181,14 +181,14 @@ class SkillResources:
         for root in self._roots():
             if uri.startswith(f"{root}/") and uri[len(root) + 1 :] in self._paths(root):
                 return root, uri[len(root) + 1 :]
-        raise _unserved(uri)
+        raise _unknown_skill(uri)
 
     def _paths(self, root: str) -> tuple[str, ...]:
-        own = self._own().get(root)
+        own = self._own_skills().get(root)
         return own.paths if own is not None else self._foreign()[root].paths
 
     async def _entry(self, root: str) -> dict[str, Any]:
-        own = self._own().get(root)
+        own = self._own_skills().get(root)
         if own is None:
             return self._foreign()[root].entry(root)
         resources: list[dict[str, Any]] = []
@@ -202,21 +202,21 @@ class SkillResources:
         return {"uri": f"{root}/{SKILL_FILE}", "frontmatter": dict(own.front_matter), "resources": resources}
 
     async def _content(self, root: str, path: str, uri: str) -> bytes:
-        own = self._own().get(root)
+        own = self._own_skills().get(root)
         try:
-            return await own.content(path) if own is not None else await self._foreign()[root].read(path)
+            return await own.content(path) if own is not None else await self._foreign()[root].read_file(path)
         except ToolError as error:
-            raise MCPError(INVALID_PARAMS, f"{_shown(uri)} cannot be read: {error.problem}") from error
+            raise MCPError(INVALID_PARAMS, f"{_printable_uri(uri)} cannot be read: {error.problem}") from error
 
     def _resource(self, root: str, path: str) -> types.Resource:
-        own = self._own().get(root)
+        own = self._own_skills().get(root)
         told = own if own is not None else self._foreign()[root]
         return types.Resource(
             uri=f"{root}/{path}", name=told.name, description=description_of(told.description), mime_type=_mime(path)
         )
 
 
-def _named(flows: list[BaseFlow]) -> Iterator[tuple[str, BaseFlow]]:
+def _name_skills(flows: list[BaseFlow]) -> Iterator[tuple[str, BaseFlow]]:
     """Yield flows with their names as skills: a skill keeps its own, others get one by the published rules."""
     taken = {flow.name for flow in flows if isinstance(flow, SkillFlow)}
     for flow in flows:
@@ -261,9 +261,9 @@ def _cacheable(result: dict[str, Any], following: str | None = None) -> dict[str
     return {"resultType": "complete", **result, **more, "ttlMs": _TTL_MS, "cacheScope": "private"}
 
 
-def _unserved(uri: str) -> MCPError:
-    return MCPError(INVALID_PARAMS, f"No skill is served at {_shown(uri)}; skills/list names those there are")
+def _unknown_skill(uri: str) -> MCPError:
+    return MCPError(INVALID_PARAMS, f"No skill is served at {_printable_uri(uri)}; skills/list names those there are")
 
 
-def _shown(uri: str) -> str:
+def _printable_uri(uri: str) -> str:
     return plain_text(beginning(uri, _LONGEST_SHOWN))

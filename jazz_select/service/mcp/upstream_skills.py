@@ -104,7 +104,7 @@ class UpstreamSkill:
         ]
         return {"uri": f"{root}/{SKILL_FILE}", "frontmatter": dict(self.front_matter), "resources": listed}
 
-    async def read(self, path: str) -> bytes:
+    async def read_file(self, path: str) -> bytes:
         """Return a file of it, which is what the server listed.
 
         Raises:
@@ -139,7 +139,7 @@ class UpstreamSkill:
         """Build the tool that reads the skill; searches find the skill by it."""
 
         async def read(file: str = SKILL_FILE) -> dict[str, Any]:
-            content = await self.read(file.removeprefix("./"))
+            content = await self.read_file(file.removeprefix("./"))
             try:
                 text = content.decode("utf-8-sig")
             except UnicodeDecodeError:

@@ -62,7 +62,7 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
     field = Field(drawn, encoder)
     asked, vectors = field.neighbours, unit_rows(field.prototypes)
     places, stress = positions(vectors)
-    confused = [] if asked is None else _confused(asked)
+    confused = [] if asked is None else _list_confusions(asked)
     return {
         "points": [
             {
@@ -95,16 +95,16 @@ def positions(vectors: Vectors) -> tuple[Floats, float | None]:
         distances = 1.0 - np.clip((vectors @ vectors.T).astype(np.float64), -1.0, 1.0)
         np.fill_diagonal(distances, 0.0)
         for _ in range(_ROUNDS):
-            pull = -distances / np.maximum(_apart(found), 1e-9)
+            pull = -distances / np.maximum(_distances(found), 1e-9)
             np.fill_diagonal(pull, 0.0)
             np.fill_diagonal(pull, -pull.sum(axis=1))
             found = pull @ found / count
-        stress = float(np.sqrt(((_apart(found) - distances) ** 2).sum() / max(float((distances**2).sum()), 1e-12)))
+        stress = float(np.sqrt(((_distances(found) - distances) ** 2).sum() / max(float((distances**2).sum()), 1e-12)))
     found = found - (found.max(axis=0) + found.min(axis=0)) / 2
     return found / max(float(np.abs(found).max()), 1e-9), stress
 
 
-def _apart(places: Floats) -> Floats:
+def _distances(places: Floats) -> Floats:
     return np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
 
 
@@ -112,7 +112,7 @@ def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
     return asked.scores.argmax(axis=1)
 
 
-def _confused(asked: Neighbours) -> list[dict[str, Any]]:
+def _list_confusions(asked: Neighbours) -> list[dict[str, Any]]:
     pairs: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for example, (own, first) in enumerate(zip(asked.whose, _first(asked), strict=True)):
         if own != first:
@@ -176,7 +176,7 @@ class Overview:
         self._one_at_a_time = asyncio.Lock()
         self._known: Surveyed | None = None
 
-    async def now(self) -> Surveyed:
+    async def get(self) -> Surveyed:
         """Return what is known of the catalogue as it is now; concurrent callers wait for the same answer."""
         async with self._one_at_a_time:
             live, known = self._catalogue.live, self._known
@@ -184,11 +184,13 @@ class Overview:
             learned = self._catalogue.settings.learned
             seen = await compute(look, (*cases, FILE, *(() if learned is None else (learned,))))
             if known is None or (known.number, known.files) != (live.number, seen):
-                known = self._known = await compute(_surveyed, self._catalogue, live, cases, seen)
+                known = self._known = await compute(_survey_catalogue, self._catalogue, live, cases, seen)
             return known
 
 
-def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: SeenFiles) -> Surveyed:
+def _survey_catalogue(
+    catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: SeenFiles
+) -> Surveyed:
     encoder, settings = catalogue.memory.encoder, catalogue.settings
     land = landscape(list(live.registry.values()), encoder)  # first: it knows the vectors that a sync has kept
     how = judging(settings)
@@ -222,7 +224,7 @@ def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any
     ]
 
 
-def suggested(live: Generation) -> list[str]:
+def suggest_requests(live: Generation) -> list[str]:
     """Suggest first requests: short examples across the catalogue, of flows with a chain if there are enough."""
     flows = sorted(live.registry.values(), key=lambda each: each.name)
     running = [flow for flow in flows if flow.chain]
@@ -235,7 +237,7 @@ def suggested(live: Generation) -> list[str]:
 async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """Describe one flow in full, without the results of a survey."""
     whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
-    place = await compute(Places().of, flow)
+    place = await compute(Places().locate, flow)
     try:
         chain = chain_as_data(flow)
     except FlowValidationError as error:
@@ -264,11 +266,13 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     }
 
 
-def mapped(surveyed: Surveyed) -> dict[str, Any]:
+def map_data(surveyed: Surveyed) -> dict[str, Any]:
     """Return the map and the matrix, with how each is made."""
     land = surveyed.land
     findings = (*surveyed.findings.found, *surveyed.findings.accepted)
-    worst = {name: severity for severity in reversed(_WORST) for name in _named(surveyed.findings, severity)}
+    worst = {
+        name: severity for severity in reversed(_WORST) for name in _flows_with_severity(surveyed.findings, severity)
+    }
     return {
         "generation": surveyed.number,
         **land,
@@ -280,7 +284,7 @@ def mapped(surveyed: Surveyed) -> dict[str, Any]:
     }
 
 
-def recalled(land: Mapping[str, Any]) -> dict[str, float]:
+def recall_by_flow(land: Mapping[str, Any]) -> dict[str, float]:
     """Return by flow the share of its examples that lead to it, each asked while left out of the flow."""
     missed, asked = Counter[str](), dict[str, int]()
     for each in land["confusions"]:
@@ -292,10 +296,10 @@ def recalled(land: Mapping[str, Any]) -> dict[str, float]:
 
 def findings_by_flow(findings: Findings) -> dict[str, dict[str, int]]:
     """Count by flow the findings of each severity that name it."""
-    found = {severity: Counter(_named(findings, severity)) for severity in _WORST}
+    found = {severity: Counter(_flows_with_severity(findings, severity)) for severity in _WORST}
     names = {name for counts in found.values() for name in counts}
     return {name: {severity: found[severity][name] for severity in _WORST if found[severity][name]} for name in names}
 
 
-def _named(findings: Findings, severity: str) -> list[str]:
+def _flows_with_severity(findings: Findings, severity: str) -> list[str]:
     return [name for each in findings.found if each.severity == severity for name in each.flows]

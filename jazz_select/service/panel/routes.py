@@ -15,12 +15,12 @@ from starlette.types import Scope
 
 from jazz_select.selector.forecast import forecast
 from jazz_select.service.api.models import TurnBody, json_answer, read_body
-from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
+from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, stream_turn, turn_arguments
 from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.panel import pages, runs, teaching
 from jazz_select.service.panel.runs import PanelFiles
-from jazz_select.service.panel.try_and_talk import TryBody, tried, turn_shown
+from jazz_select.service.panel.try_and_talk import TryBody, try_request, turn_shown
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.threads import compute
 
@@ -50,7 +50,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
     """
     panels: dict[str, _Panel] = {}
 
-    def told(by: Callable[[_Panel, Request], Awaitable[Any]], status: int = 200) -> Callable[[Request], Any]:
+    def as_endpoint(by: Callable[[_Panel, Request], Awaitable[Any]], status: int = 200) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             catalogue = catalogue_of(request)
             agent_id = catalogue.agent_id
@@ -60,32 +60,32 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
         return endpoint
 
     @asynccontextmanager
-    async def running() -> AsyncGenerator[None]:
+    async def lifespan() -> AsyncGenerator[None]:
         try:
             yield
         finally:
             await asyncio.gather(*(each.runs.close() for each in panels.values()))
 
     routes: list[BaseRoute] = [
-        Route("/v1/panel/state", told(_Panel.state)),
-        Route("/v1/panel/try", told(_Panel.tried), methods=["POST"]),
+        Route("/v1/panel/state", as_endpoint(_Panel.state)),
+        Route("/v1/panel/try", as_endpoint(_Panel.try_request), methods=["POST"]),
         Route("/v1/panel/turn", _turn, methods=["POST"]),
-        Route("/v1/panel/flows", told(_Panel.flows)),
-        Route("/v1/panel/flows/{name}", told(_Panel.flow)),
-        Route("/v1/panel/map", told(_Panel.map)),
-        Route("/v1/panel/findings", told(_Panel.findings)),
-        Route("/v1/panel/runs", told(_Panel.all_runs), methods=["GET"]),
-        Route("/v1/panel/runs", told(_Panel.begin, 202), methods=["POST"]),
-        Route("/v1/panel/runs/{run}", told(_Panel.run)),
-        Route("/v1/panel/drift", told(_Panel.drift)),
-        Route("/v1/panel/corrections", told(_Panel.corrections), methods=["GET"]),
-        Route("/v1/panel/corrections", told(_Panel.correct, 201), methods=["POST"]),
-        Route("/v1/panel/corrections/rehearsal", told(_Panel.rehearse), methods=["POST"]),
-        Route("/v1/panel/corrections/undo", told(_Panel.undo), methods=["POST"]),
+        Route("/v1/panel/flows", as_endpoint(_Panel.flows)),
+        Route("/v1/panel/flows/{name}", as_endpoint(_Panel.flow)),
+        Route("/v1/panel/map", as_endpoint(_Panel.map)),
+        Route("/v1/panel/findings", as_endpoint(_Panel.findings)),
+        Route("/v1/panel/runs", as_endpoint(_Panel.all_runs), methods=["GET"]),
+        Route("/v1/panel/runs", as_endpoint(_Panel.begin, 202), methods=["POST"]),
+        Route("/v1/panel/runs/{run}", as_endpoint(_Panel.run)),
+        Route("/v1/panel/drift", as_endpoint(_Panel.drift)),
+        Route("/v1/panel/corrections", as_endpoint(_Panel.corrections), methods=["GET"]),
+        Route("/v1/panel/corrections", as_endpoint(_Panel.correct, 201), methods=["POST"]),
+        Route("/v1/panel/corrections/rehearsal", as_endpoint(_Panel.rehearse), methods=["POST"]),
+        Route("/v1/panel/corrections/undo", as_endpoint(_Panel.undo), methods=["POST"]),
         Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
         Mount("/panel", app=_Guarded(directory=_PAGES, html=True)),
     ]
-    return AppPart(routes, running)
+    return AppPart(routes, lifespan)
 
 
 class _Guarded(StaticFiles):
@@ -132,15 +132,15 @@ class _Panel:
             "has_learned": catalogue.learned is not None,
             "may_teach": caller_of(request).may_teach,
             "cases": list(await compute(lambda: files.known)),
-            "examples": pages.suggested(live),
+            "examples": pages.suggest_requests(live),
             "settings": {**settings.model_dump(include=_SETTINGS), **policy.to_dict()},
-            "forecast": expected.told(),
+            "forecast": expected.as_data(),
             "learned_requests": 0 if thresholds is None else thresholds.requests,
             "audit": None if audit is None else {**audit.to_dict(), "says": str(audit)},
         }
 
-    async def tried(self, request: Request) -> Any:
-        return await tried(self._catalogue, await read_body(request, TryBody))
+    async def try_request(self, request: Request) -> Any:
+        return await try_request(self._catalogue, await read_body(request, TryBody))
 
     async def flows(self, _: Request) -> Any:
         live = self._catalogue.live
@@ -152,11 +152,11 @@ class _Panel:
         return await pages.flow_details(live, flow_named(live, request.path_params["name"]))
 
     async def map(self, _: Request) -> Any:
-        return pages.mapped(await self._survey.now())
+        return pages.map_data(await self._survey.get())
 
     async def findings(self, _: Request) -> Any:
-        surveyed = await self._survey.now()
-        told = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recalled(surveyed.land)}
+        surveyed = await self._survey.get()
+        told = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recall_by_flow(surveyed.land)}
         return {**surveyed.findings.to_dict(), **told}
 
     async def all_runs(self, _: Request) -> Any:
@@ -178,7 +178,7 @@ class _Panel:
         under = self.runs.under_way
         if under is not None and under["id"] == name:
             return {"under_way": under}
-        found = await compute(runs.one, self._files, name)
+        found = await compute(runs.find_run, self._files, name)
         if found is not None:
             return {"run": found}
         if why := self.runs.failed.get(name):
@@ -190,7 +190,7 @@ class _Panel:
             days = float(request.query_params.get("days", _DAYS))
         except ValueError as error:
             raise HTTPException(400, "days is a number of days, such as 7") from error
-        found = await self._drift.of(days)
+        found = await self._drift.compare_last_days(days)
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
     async def corrections(self, request: Request) -> Any:
@@ -212,4 +212,4 @@ class _Panel:
 
 async def _turn(request: Request) -> Response:
     given = turn_arguments(request, await read_body(request, TurnBody))
-    return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
+    return StreamingResponse(stream_turn(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)

@@ -80,7 +80,7 @@ def is_file_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
-def replaced(file: Path, content: bytes, read: Callable[[Path], object], *, advice: str) -> None:
+def replace_file(file: Path, content: bytes, read: Callable[[Path], object], *, advice: str) -> None:
     """Write a file whole or not at all, and not what its reader could not read again."""
     try:
         write_readable(file, content, read, advice=advice)
@@ -116,7 +116,7 @@ class Runs:
             self._files.case_file(body.cases)
         made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
         self.under_way = run = {"id": made, "kind": body.kind, "began": time.time(), "done": 0, "total": 0}
-        self._task = asyncio.create_task(self._kept(run, body))
+        self._task = asyncio.create_task(self._run_and_store(run, body))
         return made
 
     async def close(self) -> None:
@@ -125,12 +125,12 @@ class Runs:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _kept(self, run: dict[str, Any], body: RunBody) -> None:
+    async def _run_and_store(self, run: dict[str, Any], body: RunBody) -> None:
         try:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = indented_json(found).encode()
             file = self._files.runs / f"{run['id']}.json"
-            await compute(replaced, file, text, read_run, advice="judge fewer cases at once")
+            await compute(replace_file, file, text, read_run, advice="judge fewer cases at once")
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
                 _log.error("run=<%s> | a run failed", run["id"], exc_info=error)
@@ -147,7 +147,7 @@ class Runs:
         found = await evaluate(
             cases,
             live.registry,
-            routing=RouteOptions.of(catalogue.settings),
+            routing=RouteOptions.from_settings(catalogue.settings),
             selector=catalogue.selector(live.registry, log=None) if asks else None,
             memory=catalogue.memory,
             agent_id=catalogue.agent_id,
@@ -165,7 +165,7 @@ class Runs:
             body.base,
             flows=flows,
             cases=tuple(self._files.known.values()),
-            routing=RouteOptions.of(settings),
+            routing=RouteOptions.from_settings(settings),
             embedder=settings.embedder,
             language=settings.language,
             agent_id=self._catalogue.agent_id,
@@ -229,7 +229,7 @@ def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
     return {tag: value for tag, value in values.items() if isinstance(value, int | float)}
 
 
-def one(files: PanelFiles, run: str) -> dict[str, Any] | None:
+def find_run(files: PanelFiles, run: str) -> dict[str, Any] | None:
     """Read a whole run; None if there is none of that id. Blocking."""
     file = files.runs / f"{run}.json"
     if not is_file_name(file.name) or not file.is_file():
@@ -263,7 +263,7 @@ class SharedDrift:
         self._one_at_a_time = asyncio.Lock()
         self._found: OrderedDict[float, tuple[float, dict[str, Any] | None]] = OrderedDict()
 
-    async def of(self, days: float) -> dict[str, Any] | None:
+    async def compare_last_days(self, days: float) -> dict[str, Any] | None:
         """Compare the last days of the log with as many before; None without a log or without entries.
 
         What was computed within the last seconds is told again.
@@ -274,14 +274,14 @@ class SharedDrift:
         async with self._one_at_a_time:
             found_at, found = self._found.get(days, (-_FRESH_S, None))
             if found_at + _FRESH_S < asked_at:
-                found = await self._drifted(days)
+                found = await self._compute_drift(days)
                 if found is not None:
                     self._found[days] = (time.monotonic(), found)
                 while len(self._found) > _MOST_KEPT:
                     self._found.popitem(last=False)
             return found
 
-    async def _drifted(self, days: float) -> dict[str, Any] | None:
+    async def _compute_drift(self, days: float) -> dict[str, Any] | None:
         catalogue = self._catalogue
         log = catalogue.log
         if log is None:

@@ -35,7 +35,7 @@ from jazz_select.outcomes.log import OutcomeLog, said_by
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody
-from jazz_select.service.panel.runs import PanelFiles, replaced
+from jazz_select.service.panel.runs import PanelFiles, replace_file
 from jazz_select.service.panel.try_and_talk import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
@@ -89,10 +89,10 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
         told = await compute(add_case, catalogue.live.registry, files, body, right)
-        entry = await _selected(catalogue, body)
+        entry = await _selection_id(catalogue, body)
     else:
-        await compute(_fit_to_teach, catalogue, files, body, right)
-        entry = await _selected(catalogue, body)  # as it was selected before anything is taught
+        await compute(_teachable_text, catalogue, files, body, right)
+        entry = await _selection_id(catalogue, body)  # as it was selected before anything is taught
         told = await compute(_as_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
     problems: list[str] = []
     if told["is_new"] and body.make == "example":
@@ -151,12 +151,12 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> di
         if log is None
         else {
             "count": log.agents().get(catalogue.agent_id, 0),
-            "entries": [_shown(each) for each in reversed(entries)],
+            "entries": [_entry_data(each) for each in reversed(entries)],
         },
     }
 
 
-def _shown(entry: Logged) -> dict[str, Any]:
+def _entry_data(entry: Logged) -> dict[str, Any]:
     by = entry.corrected_by
     return {**entry.to_dict(), "by": {"chosen": str(entry.chosen_by), "corrected": "" if by is None else str(by)}}
 
@@ -179,7 +179,7 @@ def add_case(
     with locked(file):
         for known_file in dict.fromkeys((*files.cases, file)):
             for known in _cases(known_file):
-                if _asked(known) != _asked(case):
+                if _spelled_requests(known) != _spelled_requests(case):
                     continue
                 if set(known.expect) != set(case.expect):
                     expects = ", ".join(known.expect) or NONE
@@ -188,11 +188,11 @@ def add_case(
         written: str = yaml.safe_dump(entry, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9)
         text = f"- {written.strip()}"
         before = read_text(file) if file.is_file() else ""
-        replaced(file, _grown(before, text, file), partial(read_cases, registry=None), advice=_FULL)
+        replace_file(file, _append_entry(before, text, file), partial(read_cases, registry=None), advice=_FULL)
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
 
-def _grown(before: str, text: str, file: Path) -> bytes:
+def _append_entry(before: str, text: str, file: Path) -> bytes:
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
     if _count(file, whole) != _count(file, before) + 1:
@@ -217,14 +217,14 @@ def _cases(file: Path) -> tuple[Case, ...]:
     return read_cases(file, None).cases
 
 
-def _asked(case: Case) -> tuple[str, ...]:
+def _spelled_requests(case: Case) -> tuple[str, ...]:
     return tuple(map(spelled, (case.request, *case.episodes)))
 
 
 # --- examples ----------------------------------------------------------------------
 
 
-def _fit_to_teach(
+def _teachable_text(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> str | None:
     """Return the text as an example to learn; None if the flow has it as an example already.
@@ -264,7 +264,7 @@ def _learned_of(catalogue: RunningCatalogue) -> OverlayStore:
 def _as_example(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> dict[str, Any]:
-    text = _fit_to_teach(catalogue, files, body, right)
+    text = _teachable_text(catalogue, files, body, right)
     learned = _learned_of(catalogue)
     (name,) = right
     told: dict[str, Any] = {"is_new": False, "file": learned.name, "text": "", "make": "example"}
@@ -274,13 +274,13 @@ def _as_example(
 
     def teach(overlay: Overlay) -> Overlay:
         was.append(overlay.live)
-        return _taught(overlay, name=name, text=text, ids=body.logged, by=body.by)
+        return _add_example(overlay, name=name, text=text, ids=body.logged, by=body.by)
 
     told["version"] = learned.change(teach).live
     return told if told["version"] in was else {**told, "is_new": True, "text": f"{name}: {text}"}
 
 
-def _taught(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -> Overlay:
+def _add_example(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -> Overlay:
     """Return the overlay with a live version that has one more example; a version on trial stays."""
     before = examples_of(overlay.version("live"))
     owners = _owners(before, text)
@@ -306,7 +306,7 @@ def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
 # --- the log -------------------------------------------------------------------------
 
 
-async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
+async def _selection_id(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
     if catalogue.log is None or body.logged:
         return body.logged
     live, top_k = catalogue.live, catalogue.settings.top_k
@@ -339,14 +339,14 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         EmbeddingError: The embedder failed.
     """
     right = _right(catalogue, body)
-    found = await compute(_fit_to_teach, catalogue, files, body, right)
+    found = await compute(_teachable_text, catalogue, files, body, right)
     if found is None:  # the flow has it already
         return {"cost": None, "overrules": ""}
     overlay = await compute(_learned_of(catalogue).load)
     others = [owner for owner in _owners(examples_of(overlay.version("live")), found) if owner != right[0]]
     live, settings = catalogue.live, catalogue.settings
     cases = [case for file in files.known.values() for case in await compute(_cases, file)]
-    said = [] if catalogue.log is None else await compute(_said, catalogue.log, catalogue.agent_id)
+    said = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
     cost = await rehearsed(
         live.registry,
         found,
@@ -356,7 +356,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
-        routing=RouteOptions.of(settings),
+        routing=RouteOptions.from_settings(settings),
     )
     return {"cost": None if cost is None else plain(cost), "overrules": next(iter(others), "")}
 
@@ -367,7 +367,7 @@ def _owners(learned: Mapping[str, Mapping[str, str]], text: str) -> list[str]:
     return [flow for flow, texts in learned.items() if any(same_request(each) == wanted for each in texts)]
 
 
-def _said(log: OutcomeLog, agent_id: str) -> list[Logged]:
+def _read_corrections(log: OutcomeLog, agent_id: str) -> list[Logged]:
     """Return what people corrected; nothing from a log that cannot be read, as a log never stops a correction."""
     try:
         return list(log.read(agent_id=agent_id, corrected=True))

@@ -45,7 +45,7 @@ class TryBody(RequestBody):
     """Whether the model is asked where it would be: that costs a call."""
 
 
-async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
+async def try_request(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
     """Select for a request as the panel's sliders say, and tell all there is to tell of it. It is not logged.
 
     Raises:
@@ -85,7 +85,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
             for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
         ],
         "unresolved": result.unresolved_ids,
-        "withheld": await _withheld(catalogue, live, body.request, body.context),
+        "withheld": await _withheld_flows(catalogue, live, body.request, body.context),
         "several": is_several(body.request),
         "prompt": {
             "seen": seen,
@@ -97,7 +97,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
     }
 
 
-async def _withheld(
+async def _withheld_flows(
     catalogue: RunningCatalogue, live: Generation, request: str, context: Mapping[str, Any]
 ) -> list[str]:
     """Return the flows that would rank first, but are withheld by their guards in this context."""
@@ -151,40 +151,40 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
     pending, active = conversation.pending, conversation.active
     selection = result.selection
     return {
-        **_picked(result, "status", "text", "reason", "notes", "incomplete", "prompt"),
+        **_pick_fields(result, "status", "text", "reason", "notes", "incomplete", "prompt"),
         "error": "" if result.error is None else describe_error(result.error),
-        "runs": [_picked(run, "flow", "status", "problem") for run in result.runs],
+        "runs": [_pick_fields(run, "flow", "status", "problem") for run in result.runs],
         "pending": None
         if pending is None
         else {
-            **_picked(pending, "tool", "words", "arguments", "destructive", "flow"),
+            **_pick_fields(pending, "tool", "words", "arguments", "destructive", "flow"),
             "title": pending.display_name,
             "question": pending.question(),
         },
         "waits_for": active.asks if active is not None else (),
         "choices": {} if active is None else active.choices,
         "options": [] if result.question is None else [each.title for each in result.question.options],
-        "flows": [_picked(each, "name", "status") for each in reversed(conversation.flows)],
+        "flows": [_pick_fields(each, "name", "status") for each in reversed(conversation.flows)],
         "selection": None
         if selection is None
         else {
-            **_picked(selection, "names", "logged"),
+            **_pick_fields(selection, "names", "logged"),
             "explained": selection.explain(),
             "notes": selection.decision.notes,
         },
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,
         "output_tokens": result.usage.output_tokens,
-        "trace": [with_texts(each.as_json(), _bounded) for each in result.trace.spans[:_MOST_SPANS]],
+        "trace": [with_texts(each.as_json(), _cut_text) for each in result.trace.spans[:_MOST_SPANS]],
         "left_out": max(0, len(result.trace.spans) - _MOST_SPANS),
         "turns": conversation.turns,
         "conversation": conversation.to_json(secret=secret),
     }
 
 
-def _bounded(text: str) -> str:
+def _cut_text(text: str) -> str:
     return cut(text, _LONGEST)
 
 
-def _picked(value: object, *names: str) -> dict[str, Any]:
+def _pick_fields(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}

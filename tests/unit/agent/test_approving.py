@@ -64,7 +64,7 @@ async def by_executor(tool: Tool, **options: Any) -> str:
 
 
 async def by_plan(tool: Tool, **options: Any) -> str:
-    (step,) = (await run_plan(Plan.of([PlanStep(tool="pay", arguments=KNOWN)]), [tool], **options)).steps
+    (step,) = (await run_plan(Plan.from_steps([PlanStep(tool="pay", arguments=KNOWN)]), [tool], **options)).steps
     return step.error.fault if step.error else ""
 
 

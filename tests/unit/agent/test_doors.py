@@ -74,7 +74,7 @@ async def executor(tools: Any) -> object:
 
 async def plan(tools: Any) -> object:
     steps = (PlanStep(id="s", tool="add", arguments={"one": 1, "two": 2}),)
-    return (await run_plan(Plan.of(steps), tools)).outputs["s"]
+    return (await run_plan(Plan.from_steps(steps), tools)).outputs["s"]
 
 
 async def chained(tools: Any) -> object:

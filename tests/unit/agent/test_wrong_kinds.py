@@ -128,7 +128,7 @@ PLANS: list[Any] = [
     pytest.param({"tool_call": CALLS[0]}, id="one call"),
     pytest.param(CALLS, id="a list of calls"),
     pytest.param([PlanStep(tool="find_order", arguments=ORDER)], id="a list of steps"),
-    pytest.param(Plan.of([PlanStep(tool="find_order", arguments=ORDER)]), id="a plan"),
+    pytest.param(Plan.from_steps([PlanStep(tool="find_order", arguments=ORDER)]), id="a plan"),
 ]
 
 

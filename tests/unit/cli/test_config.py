@@ -57,7 +57,7 @@ SERVED: list[tuple[str, Sequence[str], dict[str, Any], str, object]] = [
 
 @pytest.mark.parametrize(("config", "options", "name", "value"), [pytest.param(*row[1:], id=row[0]) for row in SERVED])
 def test_what_is_served(config: list[str], options: dict[str, Any], name: str, value: object) -> None:
-    merged = ServeCommand(config=config, **options).merged()
+    merged = ServeCommand(config=config, **options).merge_config()
     assert getattr(merged, name) == value
 
 
@@ -71,7 +71,7 @@ def test_a_file_is_read_as_seen_from_its_folder(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("A_MODEL", "openai:gpt-5-mini")
     monkeypatch.setenv("JAZZ_MAX_ERROR", "0.5")
     command = ServeCommand(config=[str(tmp_path / "serve.yaml"), "port=9001"])
-    settings, merged = command.settings(), command.merged()
+    settings, merged = command.settings(), command.merge_config()
     assert (settings.flows, settings.llm, settings.max_error) == (str(tmp_path / "flows"), "openai:gpt-5-mini", 0.02)
     assert settings.evidence == Path("database")
     assert (merged.log, merged.port) == (tmp_path / "outcomes.db", 9001)
@@ -124,7 +124,7 @@ def test_what_is_written_in_a_file(
     file.write_text(text, "utf-8")
     monkeypatch.chdir(tmp_path)
     for named in (str(file), file.name):
-        assert getattr(ServeCommand(config=[named]).merged(), name) == value
+        assert getattr(ServeCommand(config=[named]).merge_config(), name) == value
 
 
 SECRETS: list[tuple[str, str]] = [
@@ -147,11 +147,11 @@ def test_no_secret_of_a_file_is_shown(text: str, tmp_path: Path) -> None:
 
 def test_an_eval_takes_the_rest_by_config() -> None:
     command = EvalCommand(file=Path("cases.yaml"), config=["k=[2, 7]", "at=.9", "by_flow=yes", "on_empty=none"])
-    merged = command.merged()
+    merged = command.merge_config()
     assert (merged.k, merged.at, merged.by_flow) == ((2, 7), 0.9, True)
     assert command.settings().on_empty == "none"
     other = EvalCommand(file=Path("cases.yaml"), config=["tag=2024", "agent_id=42"])
-    assert (other.merged().tag, other.settings().agent_id) == (("2024",), "42")
+    assert (other.merge_config().tag, other.settings().agent_id) == (("2024",), "42")
     assert not command.is_deployed
     assert EvalCommand(file=Path("cases.yaml"), config=["url=http://127.0.0.1:6333"]).is_deployed
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_set_is_said(config: str, problem: str, tmp_path: Path, m
     command = ServeCommand(config=[config])
     with pytest.raises(ConfigError) as raised:  # noqa: PT012 - either of them
         command.settings()
-        command.merged()
+        command.merge_config()
     assert problem in str(raised.value)
 
 

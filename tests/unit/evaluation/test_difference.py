@@ -281,7 +281,7 @@ def test_a_flow_under_a_new_name_has_not_moved_anything() -> None:
     found = difference(catalogue(BASE), catalogue(head), cases)
     assert found.flows.renamed == {"track": "order_tracking"}
     assert (found.flows.added, found.flows.removed) == ((), ())
-    assert found.flows.told("order_tracking") == "order_tracking has a new name"
+    assert found.flows.describe("order_tracking") == "order_tracking has a new name"
     assert "condition" in found.flows.changed["order_tracking"]
     assert found.moved == () or all("track" not in each.before.first for each in found.moved)
     assert found.before.labelled == found.after.labelled == 1, "the label of the old name is read as the new one"

@@ -301,7 +301,7 @@ async def test_what_is_suggested_says_who_said_so_and_leaves_out_what_was_overru
         entry("money for the sofa", ("lamp",), corrected_by=ADA),
     ]
     offered = await suggest(registry, entries, flows=["reimburse"], embedder=HashEmbedder())
-    (found,) = offered.of("reimburse", "example")
+    (found,) = offered.for_part("reimburse", "example")
     assert found.text == "they owe me for the desk"
     assert "as user c-1 (key web) says" in found.why
     assert offered.dropped["person ada says lamp"] == 1

@@ -59,7 +59,7 @@ def test_the_further_down_the_more_is_found(ranking: list[str], right: set[str])
 def test_none_with_precision_and_recall(
     pairs: list[tuple[bool, bool]], precision: float | None, recall: float | None, f1: float | None
 ) -> None:
-    found = metrics.Detection.of(pairs)
+    found = metrics.Detection.from_pairs(pairs)
     shares = (Measure.share(found.right, of).value for of in (found.said, found.cases))
     assert (*shares, found.f1) == (precision, recall, f1)
 

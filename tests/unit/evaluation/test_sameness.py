@@ -25,12 +25,12 @@ from jazz_select.evaluation.checks.wording import DuplicateIndex, request_key
     ],
 )
 def test_the_same_request(one: str, other: str, same: bool) -> None:
-    assert bool(DuplicateIndex([one], numbers=False).of(other)) is same
+    assert bool(DuplicateIndex([one], numbers=False).find(other)) is same
 
 
 def test_numbers_count_where_they_are_to() -> None:
-    assert DuplicateIndex(["what is 5 times 7"], numbers=True).of("what is 6 times 7") == []
-    assert DuplicateIndex(["what is 5 times 7"], numbers=False).of("what is 6 times 7") == [0]
+    assert DuplicateIndex(["what is 5 times 7"], numbers=True).find("what is 6 times 7") == []
+    assert DuplicateIndex(["what is 5 times 7"], numbers=False).find("what is 6 times 7") == [0]
 
 
 TEXTS = st.lists(st.text(max_size=40), max_size=12)
@@ -39,7 +39,7 @@ TEXTS = st.lists(st.text(max_size=40), max_size=12)
 @given(TEXTS, st.booleans())
 def test_every_text_is_the_same_as_itself_and_likeness_goes_both_ways(texts: list[str], numbers: bool) -> None:
     sames = DuplicateIndex(texts, numbers=numbers)
-    found = [sames.of(text) for text in texts]
+    found = [sames.find(text) for text in texts]
     for place in range(len(texts)):
         assert place in found[place]
         assert all(place in found[other] for other in found[place])

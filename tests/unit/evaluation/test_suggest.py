@@ -42,7 +42,7 @@ def registry() -> FlowRegistry:
 
 
 def texts(found: Suggestions, flow: str, part: str = "example") -> list[str]:
-    return [each.text for each in found.of(flow, part)]
+    return [each.text for each in found.for_part(flow, part)]
 
 
 def said(request: str, right: str, first: str = "") -> Logged:
@@ -84,7 +84,7 @@ async def test_a_log_gives_examples_and_negatives(registry: FlowRegistry) -> Non
         ["Boil the butter in the oven!", "a recipe for soup with flour"],
         ["a recipe for soup with flour", "boil the butter in the oven"],
     )
-    (negative,) = found.of("cooking", Target.NEGATIVE)
+    (negative,) = found.for_part("cooking", Target.NEGATIVE)
     assert (negative.text, negative.other, negative.source) == (
         "oven and flour recipe for an album",
         "music",
@@ -181,14 +181,14 @@ async def test_flows_that_collide_get_conditions_from_what_they_say() -> None:
     registry = twins()
     found = await suggest(registry, embedder=HashEmbedder())
     assert {"refund", "again"} <= set(found.wanting)
-    assert found.of("refund", Target.CONDITION) == ()  # one text twice: nothing in it tells them apart
+    assert found.for_part("refund", Target.CONDITION) == ()  # one text twice: nothing in it tells them apart
     written = ScriptedModel(
         '{"first": "They never had it before.", "second": "They had it once already."}', repeat=True
     )
     found = await suggest(registry, model=written, embedder=HashEmbedder())
     assert texts(found, "refund", "condition") == ["They never had it before."]
     assert texts(found, "again", "condition") == ["They had it once already."]
-    assert found.of("again", Target.CONDITION)[0].other == "refund"
+    assert found.for_part("again", Target.CONDITION)[0].other == "refund"
 
 
 async def test_flows_can_be_named(registry: FlowRegistry) -> None:
@@ -238,7 +238,7 @@ async def test_without_a_model_a_condition_excludes_the_neighbour_by_its_own_wor
     assert vague is not None
     vague.condition = "The user asks about music"
     found = await suggest(registry, embedder=HashEmbedder())
-    (drawn,) = found.of("music", Target.CONDITION)
+    (drawn,) = found.for_part("music", Target.CONDITION)
     assert drawn.source is Basis.CATALOGUE
     assert drawn.text.startswith(f"The user asks about music. Not this but {drawn.other} where: they mean ")
 

@@ -269,7 +269,7 @@ async def test_who_is_asked(options: dict[str, Any], destroying: Any, reading: A
     toolkit = desk.toolkit(**options)
     for name, expected in (("shop_pay_back", destroying), ("look_up", reading)):
         tool = toolkit.tools[name]
-        verdict = (await toolkit.asked(tool, GIVEN)).verdict
+        verdict = (await toolkit.ask(tool, GIVEN)).verdict
         made = await toolkit.call(tool, GIVEN)
         if expected is None:
             assert isinstance(verdict, Deny)
@@ -289,7 +289,7 @@ async def test_nobody_is_asked_for_a_yes_to_what_cannot_be_done_and_a_model_read
 
     tool = Tool(name="pay_back", input_schema=ORDER, function=done.append, confirm=say_no, destructive=True)
     toolkit = FlowToolkit(FlowSelector(None, Desk().registry, Desk().memory, "desk"), [*Desk().tools(), tool])
-    asked = await toolkit.asked(tool, GIVEN, "c1")
+    asked = await toolkit.ask(tool, GIVEN, "c1")
     made = await toolkit.call(tool, GIVEN, call_id="c1", agreed=True)
     assert isinstance(asked.verdict, Deny)
     assert (made.status, outcome_text(made)) == ("refused", "cannot be done: Order A1 was paid back already.")
@@ -405,8 +405,8 @@ MISTAKEN: dict[str, tuple[Callable[[FlowToolkit], Awaitable[object]], str]] = {
         lambda toolkit: toolkit.call(toolkit.tools["look_up"], GIVEN, call_id=7),  # pyright: ignore[reportArgumentType]
         "call_id must be a string",
     ),
-    "a verdict of no tool": (lambda toolkit: toolkit.asked("look_up", GIVEN), "tool must be a Tool"),  # pyright: ignore[reportArgumentType]
-    "a verdict of a list": (lambda toolkit: toolkit.asked(toolkit.tools["look_up"], []), "arguments must be a Mapping"),  # pyright: ignore[reportArgumentType]
+    "a verdict of no tool": (lambda toolkit: toolkit.ask("look_up", GIVEN), "tool must be a Tool"),  # pyright: ignore[reportArgumentType]
+    "a verdict of a list": (lambda toolkit: toolkit.ask(toolkit.tools["look_up"], []), "arguments must be a Mapping"),  # pyright: ignore[reportArgumentType]
 }
 
 
@@ -446,7 +446,7 @@ async def test_arguments_hold_no_more_than_a_reply_in_text(arguments: Any) -> No
         if isinstance(arguments, str):
             verdict = Allow()
         else:
-            verdict = (await toolkit.asked(toolkit.tools["look_up"], arguments)).verdict
+            verdict = (await toolkit.ask(toolkit.tools["look_up"], arguments)).verdict
     assert (made.status, desk.done) == ("failed", [])
     assert made.error is not None
     assert "its arguments" in made.error.message

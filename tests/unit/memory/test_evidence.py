@@ -53,7 +53,7 @@ def log_of(
         labels=[label(flow) for flow in true],
         trust=np.full(count, trust),
         by_person=[trust == 1] * count,
-        led=[max(each, key=each.__getitem__) for each in found],
+        recall_first=[max(each, key=each.__getitem__) for each in found],
     )
     return seen, found
 
@@ -78,7 +78,7 @@ def joined(one: Observations, other: Observations) -> Observations:
         labels=[*one.labels, *other.labels],
         trust=np.concatenate([one.trust, other.trust]),
         by_person=[*one.by_person, *other.by_person],
-        led=[*one.led, *other.led],
+        recall_first=[*one.recall_first, *other.recall_first],
     )
 
 
@@ -90,7 +90,7 @@ def reordered(seen: Observations, order: Sequence[int]) -> Observations:
         labels=[seen.labels[place] for place in places],
         trust=seen.trust[places],
         by_person=[seen.by_person[place] for place in places],
-        led=[seen.led[place] for place in places],
+        recall_first=[seen.recall_first[place] for place in places],
     )
 
 
@@ -319,7 +319,7 @@ def test_a_note_of_another_embedder_is_none(model: EvidenceModel) -> None:
     assert EvidenceModel.from_note(model.as_note(), dim=DIM + 1) is None
 
 
-@pytest.mark.parametrize("part", ["labels", "trust", "by_person", "led"])
+@pytest.mark.parametrize("part", ["labels", "trust", "by_person", "recall_first"])
 def test_parts_of_another_length_are_refused(part: str) -> None:
     seen, found = log_of(LEAST)
     short: Any = {part: getattr(seen, part)[:-1]}

@@ -97,7 +97,7 @@ async def test_where_all_have_as_many_nothing_is_evened() -> None:
     async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
         await memory.sync("a", _cards(5))
         usual = (await noted(memory)).usual
-        assert {usual.lengths.of(count) for count in usual.examples.values()} == {1.0}
+        assert {usual.lengths.factor_for(count) for count in usual.examples.values()} == {1.0}
 
 
 async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypat
         model = await noted(memory)
         assert len(model.usual.flows) == FLOWS // 2
         assert len(model.usual.examples) == FLOWS
-        assert model.usual.lengths.of(2) > model.usual.lengths.of(11)
+        assert model.usual.lengths.factor_for(2) > model.usual.lengths.factor_for(11)
         assert len(model.names) == FLOWS
 
 

@@ -102,7 +102,7 @@ def test_weight_follows_the_source(case: Said) -> None:
         assert (found.hints, found.certain, found.left_out) == ((), (), {case.expected: 1})
     else:
         assert [(each.right, each.trust) for each in found.certain] == [case.expected]
-        assert found.certain[0].led == "track"
+        assert found.certain[0].recall_first == "track"
 
 
 @pytest.mark.spec("016.3")

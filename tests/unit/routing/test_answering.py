@@ -120,7 +120,7 @@ async def test_an_answer_is_allow_or_deny(answer: Any) -> None:
     assert books.log == ["pay"]
 
 
-PLAN = Plan.of(
+PLAN = Plan.from_steps(
     [
         PlanStep(id="a", tool="look", arguments={"amount": 1}),
         PlanStep(id="b", tool="pay", arguments={"amount": {"$ref": "a#/amount"}}),
@@ -162,7 +162,7 @@ async def test_a_plan_whose_call_is_denied_keeps_what_it_has() -> None:
 async def test_what_became_of_another_plan_is_refused() -> None:
     books = Books()
     first = await run_plan(PLAN, books.tools, approve=books.hook)
-    other = Plan.of([PlanStep(id="a", tool="pay", arguments={"amount": 1})])
+    other = Plan.from_steps([PlanStep(id="a", tool="pay", arguments={"amount": 1})])
     with pytest.raises(ConfigError, match="`after` is what became of another plan"):
         await run_plan(other, books.tools, after=first, answer=Allow())
 

@@ -12,7 +12,7 @@ from tests.unit.routing.shop import INTEGER, STRING, obj, tools
 
 @pytest.mark.spec("004.8")
 async def test_the_output_of_one_step_is_there_for_the_next() -> None:
-    plan = Plan.of(
+    plan = Plan.from_steps(
         [
             PlanStep(id="s1", tool="find_order", arguments={"order_id": "A1"}),
             PlanStep(id="s2", tool="check_refund", arguments={}),

@@ -37,7 +37,7 @@ async def run(pointer: str, schema: dict[str, Any] | None) -> tuple[tuple[str, .
 
     tools = [Tool(name="find", function=find, output_schema=schema), Tool(name="use", function=use)]
     steps = [PlanStep(id="a", tool="find"), PlanStep(id="b", tool="use", arguments={"value": {"$ref": f"a#{pointer}"}})]
-    result = await run_plan(Plan.of(steps), tools)
+    result = await run_plan(Plan.from_steps(steps), tools)
     return result.problems, ran
 
 

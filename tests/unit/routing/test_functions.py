@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 async def called(tool: Tool, arguments: Mapping[str, Any]) -> StepOutcome:
     """What becomes of one call, at one of the doors that make calls."""
-    (step,) = (await run_plan(Plan.of([PlanStep(tool=tool.name, arguments=dict(arguments))]), [tool])).steps
+    (step,) = (await run_plan(Plan.from_steps([PlanStep(tool=tool.name, arguments=dict(arguments))]), [tool])).steps
     return step
 
 

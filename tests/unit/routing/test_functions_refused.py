@@ -18,7 +18,7 @@ from jazz_select.routing.records import StepOutcome
 
 async def called(tool: Tool, arguments: dict[str, Any]) -> StepOutcome:
     """What becomes of one call, at one of the doors that make calls."""
-    (step,) = (await run_plan(Plan.of([PlanStep(tool=tool.name, arguments=arguments)]), [tool])).steps
+    (step,) = (await run_plan(Plan.from_steps([PlanStep(tool=tool.name, arguments=arguments)]), [tool])).steps
     return step
 
 

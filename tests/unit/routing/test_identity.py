@@ -16,7 +16,7 @@ from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import PendingCall
 from jazz_select.routing import Allow, Ask, Tool, ToolCall
 from jazz_select.routing.approval import answered_approver
-from jazz_select.routing.question import described, unshowable, visible
+from jazz_select.routing.question import describe_call, display_problem, escape_invisible
 from jazz_select.routing.tool_call import call_of, call_tool
 from jazz_select.texts import Sentences, speaking
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -231,7 +231,7 @@ async def test_what_an_object_keeps_out_of_its_own_text_is_shown(order: Any) -> 
     tool = buys([], confirm=None, input_schema={"type": "object"})
     call = await call_of(tool, {"order": order}, door="mcp")
     shown = 'Buy (order: {"to": ["A-1"], "cents": 10})'
-    assert described("Buy", "", call.arguments) == shown
+    assert describe_call("Buy", "", call.arguments) == shown
     assert shown in PendingCall.from_call(call, flow="", path="").question()
 
 
@@ -259,7 +259,7 @@ MOMENTS: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(("language", "given", "shown"), [pytest.param(*row[1:], id=row[0]) for row in MOMENTS])
 def test_a_day_is_shown_in_words_and_nothing_of_a_moment_is_lost(language: str, given: str, shown: str) -> None:
     with speaking(Sentences({}, language)):
-        assert described("Book", "", {"at": given}) == f"Book (at: {shown})"
+        assert describe_call("Book", "", {"at": given}) == f"Book (at: {shown})"
 
 
 @pytest.mark.spec("012.3")
@@ -297,12 +297,12 @@ async def test_what_is_nested_too_deep_to_be_shown_is_refused_and_never_the_same
 def test_everything_of_a_question_can_be_seen_and_nothing_is_cut() -> None:
     payee, amount = "DE02120300000000202051", 129_900
     long = {"payee": payee, "note": "x" * 1_500, "amount": amount, "hidden": "a\u200b\u202eb\u00ad\U000e0061"}
-    shown = described("Pay", "", long)
+    shown = describe_call("Pay", "", long)
     assert all(part in shown for part in (payee, "x" * 1_500, str(amount), r"a\u200b\u202eb\u00ad\U000e0061"))
-    assert unshowable("", {"note": "x" * 2_001}).startswith("its argument 'note' takes 2007 characters")
-    assert unshowable("pays 5 EUR", {"note": "x" * 100_000}) == ""
-    assert "x" * 100 not in described("Pay", "pays 5 EUR", {"note": "x" * 100_000})
-    assert visible("नमस्ते 👍 é 漢字") == "नमस्ते 👍 é 漢字"
+    assert display_problem("", {"note": "x" * 2_001}).startswith("its argument 'note' takes 2007 characters")
+    assert display_problem("pays 5 EUR", {"note": "x" * 100_000}) == ""
+    assert "x" * 100 not in describe_call("Pay", "pays 5 EUR", {"note": "x" * 100_000})
+    assert escape_invisible("नमस्ते 👍 é 漢字") == "नमस्ते 👍 é 漢字"
 
 
 def test_no_other_place_decides_what_has_to_be_approved() -> None:

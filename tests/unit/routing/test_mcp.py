@@ -22,7 +22,7 @@ from jazz_select.testing import ScriptedModel
 
 async def called(tool: Tool, arguments: Mapping[str, Any] | None = None, timeout_s: float = 5) -> StepOutcome:
     """What becomes of one call, at one of the doors that make calls."""
-    plan = Plan.of([PlanStep(tool=tool.name, arguments=dict(arguments or {}))])
+    plan = Plan.from_steps([PlanStep(tool=tool.name, arguments=dict(arguments or {}))])
     (step,) = (await run_plan(plan, [tool], timeout_s=timeout_s)).steps
     return step
 

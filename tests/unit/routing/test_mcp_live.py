@@ -156,7 +156,7 @@ def script(tmp_path: Path) -> Path:
 
 
 async def called(tool: Tool, timeout_s: float = 20, **arguments: Any) -> StepOutcome:
-    plan = Plan.of([PlanStep(tool=tool.name, arguments=arguments)])
+    plan = Plan.from_steps([PlanStep(tool=tool.name, arguments=arguments)])
     (step,) = (await run_plan(plan, [tool], timeout_s=timeout_s)).steps
     return step
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, pointer_problem
 
 RFC = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, 'k"l': 6, " ": 7, "m~n": 8}
 
@@ -28,7 +28,7 @@ RFC = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\
     ],
 )
 def test_pointers_as_the_standard_lists_them(pointer: str, value: object) -> None:
-    assert not malformed(pointer)
+    assert not pointer_problem(pointer)
     assert look_up(RFC, pointer) == value
 
 
@@ -62,7 +62,7 @@ def ref(text: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("004.8")
 def test_references_are_found_however_deep() -> None:
-    plan = Plan.of(
+    plan = Plan.from_steps(
         [
             step("a"),
             step("b"),
@@ -76,10 +76,10 @@ def test_references_are_found_however_deep() -> None:
 
 
 def test_ids_are_given_by_place_and_never_twice() -> None:
-    plan = Plan.of([step(), step("s1"), step("x"), step("x"), step("has space"), step("s4")])
+    plan = Plan.from_steps([step(), step("s1"), step("x"), step("x"), step("has space"), step("s4")])
     assert [each.id for each in plan.steps] == ["s1_", "s1", "x", "s4_", "s5", "s4"]
     assert plan.problems == ()
-    assert Plan.of([step(), step(x=ref("s1#/a"))]).needs == {"s1": (), "s2": ("s1",)}
+    assert Plan.from_steps([step(), step(x=ref("s1#/a"))]).needs == {"s1": (), "s2": ("s1",)}
 
 
 def deep(levels: int) -> Any:
@@ -147,6 +147,6 @@ def deep(levels: int) -> Any:
     ],
 )
 def test_everything_that_is_wrong_is_told(steps: list[PlanStep], problems: list[str]) -> None:
-    plan = Plan.of(steps)
+    plan = Plan.from_steps(steps)
     assert list(plan.problems) == problems
     assert plan.error() == {"error": "The plan cannot be run.", "problems": problems}

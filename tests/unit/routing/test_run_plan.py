@@ -25,7 +25,7 @@ def tool(name: str, function: Callable[..., object] | None, *required: str, dest
 
 
 def plan(*steps: tuple[str, str, dict[str, Any]]) -> Plan:
-    return Plan.of(PlanStep(id=own, tool=name, arguments=arguments) for own, name, arguments in steps)
+    return Plan.from_steps(PlanStep(id=own, tool=name, arguments=arguments) for own, name, arguments in steps)
 
 
 def ref(text: str) -> dict[str, str]:
@@ -527,7 +527,7 @@ async def test_a_hook_that_fails_fails_its_step_alone() -> None:
 
 
 async def test_an_empty_plan_is_done() -> None:
-    result = await run_plan(Plan.of([]), [ECHO])
+    result = await run_plan(Plan.from_steps([]), [ECHO])
     assert (result.ok, result.steps) == (True, ())
 
 
@@ -542,4 +542,4 @@ async def test_an_empty_plan_is_done() -> None:
 )
 async def test_options_that_cannot_work(timeout_s: float, at_once: int, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        await run_plan(Plan.of([]), [ECHO], timeout_s=timeout_s, at_once=at_once)
+        await run_plan(Plan.from_steps([]), [ECHO], timeout_s=timeout_s, at_once=at_once)

@@ -17,7 +17,7 @@ from jazz_select.errors import ToolOutcomeUnknownError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once, may_repeat, stubbed
+from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once, may_repeat, stub_tools
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.telemetry import Trace
 from jazz_select.testing import MemoryClaims
@@ -57,7 +57,7 @@ async def by_executor(
 async def by_plan(
     tool: Tool, arguments: Arguments, approve: Approve | None = None, timeout_s: float | None = 5
 ) -> Seen:
-    steps = Plan.of([PlanStep(tool=tool.name, arguments=arguments)])
+    steps = Plan.from_steps([PlanStep(tool=tool.name, arguments=arguments)])
     (step,) = (await run_plan(steps, [tool], timeout_s=timeout_s, approve=approve)).steps
     if step.error is None:
         return Seen(ok=step.status == "ok", output=step.output)
@@ -674,7 +674,7 @@ async def test_a_stub_stands_for_a_tool_inside_and_only_there() -> None:
     def stub(value: int) -> str:
         return f"stub {value}"
 
-    with stubbed({"t": stub}):
+    with stub_tools({"t": stub}):
         inside = await call_tool(made(real), {"value": 1}, door="chain", timeout_s=5)
     outside = await call_tool(made(real), {"value": 1}, door="chain", timeout_s=5)
     assert (inside.output, outside.output) == ("stub 1", "real 1")

@@ -160,4 +160,4 @@ def test_counts_are_told_in_words(counts: DecidedAlone, says: str) -> None:
     assert str(counts) == says
     told = forecast(None, Policy(), [], measured=counts, logged=LoggedAlone(counts=replace(counts, days=30)))
     assert f". On these cases: {says}. In the log of the last 30 days: {says}." in str(told)
-    assert told.told()["measured"]["alone"] == counts.alone
+    assert told.as_data()["measured"]["alone"] == counts.alone

@@ -22,7 +22,7 @@ from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.running import RunningCatalogue, Sources
-from jazz_select.service.server import bound, serve
+from jazz_select.service.server import bind_address, serve
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.service.shared_state import SharedState
 from jazz_select.settings import Settings
@@ -173,7 +173,7 @@ async def service(
         with pytest.raises(JazzSelectError) if each.agent_id in broken else nullcontext():
             await each.reload()
     life, wanted = Lifecycle(), options or ServeOptions(stop_s=2, panel=False, mcp=False)
-    listening = bound("127.0.0.1", 0)
+    listening = bind_address("127.0.0.1", 0)
     port: int = listening.getsockname()[1]
     ready = asyncio.Event()
     app = make_app(agents, wanted, life=life, parts=parts)

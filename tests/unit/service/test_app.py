@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from jazz_select.service.app import AppPart, deferred
+from jazz_select.service.app import AppPart, defer_part
 
 
 async def _told(request: Request) -> Response:
@@ -47,7 +47,7 @@ async def test_whoever_asks_for_it_waits_and_is_answered_by_its_routes() -> None
         made.append("made")
         return AppPart([Route("/late", _told), Route("/late/{name}", _told)])
 
-    async with _asked(_front(deferred(["/late"], ["json"], make))) as client:
+    async with _asked(_front(defer_part(["/late"], ["json"], make))) as client:
         assert (await client.get("/healthz")).text == "/healthz"
         assert not made
         both = await asyncio.gather(client.get("/late"), client.get("/late/more"))
@@ -69,7 +69,7 @@ async def test_it_is_loaded_where_nobody_asks_too_and_open_until_the_service_sto
         yield
         ends.append(asyncio.current_task() is task)
 
-    async with _asked(_front(deferred(["/late"], [], lambda: AppPart([], lifespan)))):
+    async with _asked(_front(defer_part(["/late"], [], lambda: AppPart([], lifespan)))):
         await asyncio.wait_for(opened.wait(), 10)
         assert not ends
     assert ends == [True]
@@ -79,7 +79,7 @@ async def test_what_cannot_be_loaded_is_logged_and_told_and_the_rest_goes_on(cap
     def make() -> AppPart:
         raise AssertionError
 
-    part = deferred(["/late"], ["jazz_select.there_is_no_such_module"], make)
+    part = defer_part(["/late"], ["jazz_select.there_is_no_such_module"], make)
     with caplog.at_level(logging.ERROR):
         async with _asked(_front(part)) as client:
             assert (await client.get("/late")).status_code == 500
@@ -95,6 +95,6 @@ async def test_a_service_that_stops_at_once_loads_nothing() -> None:
         made.append("made")
         return AppPart([])
 
-    async with _asked(_front(deferred(["/late"], [], make))):
+    async with _asked(_front(defer_part(["/late"], [], make))):
         pass
     assert not made

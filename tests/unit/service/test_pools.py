@@ -193,7 +193,7 @@ async def test_drift_is_computed_once_for_all_who_ask_at_once(tmp_path: Path) ->
             shop = RunningCatalogue(Settings(agent_id="shop"), index, Shop().sources, log=log)
             await shop.reload()
             shared = SharedDrift(shop)
-            found = await asyncio.gather(*(shared.of(7) for _ in range(12)))
+            found = await asyncio.gather(*(shared.compare_last_days(7) for _ in range(12)))
             assert log.reads == 2, "the last entry, and once all of them"
             assert all(each == found[0] for each in found)
             assert found[0] is not None

@@ -18,7 +18,7 @@ import pytest
 from jazz_select import ProceduralMemory
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.service.agents import AgentSource
-from jazz_select.service.reload import CatalogueReloader, reloading
+from jazz_select.service.reload import CatalogueReloader, reload_on_change
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder
@@ -110,7 +110,7 @@ async def served(
             settings, memory, CatalogueReloader(source.read, source.places), patience_s=patience_s
         )
         await catalogue.reload()
-        async with reloading([catalogue], every_s=every_s):
+        async with reload_on_change([catalogue], every_s=every_s):
             yield Served(catalogue, folder)
 
 

@@ -97,7 +97,7 @@ class House:
         shared = SharedState(await stack.enter_async_context(Database(self.url)))
         settings = Settings(agent_id=agent_id, top_k=3, on_empty="top1")
         running = RunningCatalogue(settings, memory, read, claims=shared.claims(agent_id))
-        running.learned = shared.learned(agent_id)
+        running.learned = shared.learned_examples(agent_id)
         running.secret = await shared.secret()
         running.agreement = agreement = shared.agreement(agent_id, None)
         stack.push_async_callback(agreement.leave)

@@ -46,8 +46,8 @@ async def test_strangers_take_no_place_and_are_answered_without_their_bodies() -
 
 
 async def test_strangers_who_would_wait_too_long_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_STRANGERS_AT_ONCE", 3.0)
-    monkeypatch.setattr(limits, "_STRANGERS_A_SECOND", 0.001)
+    monkeypatch.setattr(limits, "_ANONYMOUS_AT_ONCE", 3.0)
+    monkeypatch.setattr(limits, "_ANONYMOUS_A_SECOND", 0.001)
 
     async def check(up: Service) -> None:
         told = [await up.client.get(path) for path in ("/healthz", "/v1/flows", "/docs", "/healthz", "/v1/flows")]

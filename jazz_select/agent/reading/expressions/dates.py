@@ -41,15 +41,15 @@ def read_days(tokens: Sequence[Token], beside: Collection[str], today: date | No
 
 @lru_cache(maxsize=8)
 def _patterns(today: date | None) -> Sequence[tuple[Pattern, Callable[[Values], Days]]]:
-    return _fixed() if today is None else (*_fixed(), *_relative(today))
+    return _full_date_patterns() if today is None else (*_full_date_patterns(), *_relative(today))
 
 
-def _fixed() -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
+def _full_date_patterns() -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
     """Return the patterns of days with a year."""
     return (
-        (("date",), lambda said: _written(said[0])),
-        (("weekday", "date"), lambda said: _on(said[0], _written(said[1]))),
-        (("date", "weekday"), lambda said: _on(said[1], _written(said[0]))),
+        (("date",), lambda said: _dates_of(said[0])),
+        (("weekday", "date"), lambda said: _days_on(said[0], _dates_of(said[1]))),
+        (("date", "weekday"), lambda said: _days_on(said[1], _dates_of(said[0]))),
         *_with_month(_with_year, "number"),
     )
 
@@ -74,11 +74,11 @@ def _read_month(read: Callable[[Values], Days], day_first: bool, values: Values)
 
 
 def _read_weekday_first(read: Callable[[Values], Days], day_first: bool, values: Values) -> Days:  # noqa: FBT001
-    return _on(values[0], _read_month(read, day_first, values[1:]))
+    return _days_on(values[0], _read_month(read, day_first, values[1:]))
 
 
 def _read_weekday_last(read: Callable[[Values], Days], day_first: bool, values: Values) -> Days:  # noqa: FBT001
-    return _on(values[-1], _read_month(read, day_first, values[:-1]))
+    return _days_on(values[-1], _read_month(read, day_first, values[:-1]))
 
 
 def _with_year(values: Values) -> Days:
@@ -100,11 +100,11 @@ def _whole(number: object) -> int:
     return 0
 
 
-def _written(written: Sequence[tuple[int | None, int, int]]) -> Days:
+def _dates_of(written: Sequence[tuple[int | None, int, int]]) -> Days:
     return tuple(date(year, month, day) for year, month, day in written if year is not None)
 
 
-def _on(weekday: int, days: Days) -> Days:
+def _days_on(weekday: int, days: Days) -> Days:
     """Return those of these days that fall on a weekday; all of them, marked as in doubt, if none does."""
     matching = tuple(each for each in days if each.weekday() == weekday)
     return matching or tuple(InDoubt(each.year, each.month, each.day) for each in days)
@@ -117,39 +117,39 @@ class InDoubt(date):
 def _relative(today: date) -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
     """Return the patterns of days that count from today."""
 
-    def shifted(days: int) -> Days:
+    def shift_today(days: int) -> Days:
         return (today + timedelta(days=days),)
 
     def in_units(number: tuple[Decimal, ...], unit: str, *, sign: int = 1, start: date = today) -> Days:
         if len(number) != 1 or number[0] != number[0].to_integral_value() or not 0 <= number[0] <= _MOST_UNITS:
             return ()
-        return _moved(start, sign * int(number[0]), unit)
+        return _move_date(start, sign * int(number[0]), unit)
 
     def nearest(values: Values) -> Days:
         day, month = values
-        return _near(today, month, day)
+        return _nearest_days(today, month, day)
 
     one = (Decimal(1),)
     return (
         (("date",), lambda said: _yearless(today, said[0])),
-        (("weekday", "date"), lambda said: _on(said[0], _yearless(today, said[1]))),
-        (("date", "weekday"), lambda said: _on(said[1], _yearless(today, said[0]))),
-        (("day",), lambda said: shifted(said[0])),
-        (("weekday",), lambda said: _coming(today, said[0])),
-        (("this", "weekday"), lambda said: _this(today, said[1])),
-        (("weekday", "this"), lambda said: _this(today, said[0])),
+        (("weekday", "date"), lambda said: _days_on(said[0], _yearless(today, said[1]))),
+        (("date", "weekday"), lambda said: _days_on(said[1], _yearless(today, said[0]))),
+        (("day",), lambda said: shift_today(said[0])),
+        (("weekday",), lambda said: _coming_weekday(today, said[0])),
+        (("this", "weekday"), lambda said: _this_weekday(today, said[1])),
+        (("weekday", "this"), lambda said: _this_weekday(today, said[0])),
         (("next", "weekday"), lambda said: _next(today, said[1])),
         (("weekday", "next"), lambda said: _next(today, said[0])),
         (("after_next", "weekday"), lambda said: _weeks_after(today, said[1], "week")),
         (("weekday", "after_next"), lambda said: _weeks_after(today, said[0], "week")),
         (("weekday", "week_later"), lambda said: _weeks_after(today, said[0], "week")),
-        (("day", "week_later"), lambda said: shifted(said[0] + _WEEK)),
+        (("day", "week_later"), lambda said: shift_today(said[0] + _WEEK)),
         (("last", "weekday"), lambda said: _last(today, said[1])),
         (("weekday", "last"), lambda said: _last(today, said[0])),
         (("week", "weekday"), lambda said: _in_week(today, said[0], said[1])),
         (("weekday", "week"), lambda said: _in_week(today, said[1], said[0])),
         (("ordinal",), lambda said: _day_of_month(today, said[0])),
-        (("weekday", "ordinal"), lambda said: _on(said[0], _day_of_month(today, said[1]))),
+        (("weekday", "ordinal"), lambda said: _days_on(said[0], _day_of_month(today, said[1]))),
         (("article", "number"), lambda said: _day_of_month(today, _whole(said[1]))),
         (("number", "day_of_month"), lambda said: _day_of_month(today, _whole(said[0]))),
         *_with_month(nearest),
@@ -164,15 +164,15 @@ def _relative(today: date) -> tuple[tuple[Pattern, Callable[[Values], Days]], ..
         (("ago", "one", "unit"), lambda said: in_units(one, said[2], sign=-1)),
         (
             ("day", "in", "number", "unit"),
-            lambda said: in_units(said[2], said[3], start=shifted(said[0])[0]),
+            lambda said: in_units(said[2], said[3], start=shift_today(said[0])[0]),
         ),
-        (("day", "in", "one", "unit"), lambda said: in_units(one, said[3], start=shifted(said[0])[0])),
+        (("day", "in", "one", "unit"), lambda said: in_units(one, said[3], start=shift_today(said[0])[0])),
         (("weekday", "in", "one", "unit"), lambda said: _weeks_after(today, said[0], said[3])),
         (("one", "unit", "weekday"), lambda said: _weeks_after(today, said[2], said[1])),
     )
 
 
-def _moved(start: date, count: int, unit: str) -> Days:
+def _move_date(start: date, count: int, unit: str) -> Days:
     """Return the day that is so many units from another one. The end of a month stays in its month."""
     if unit in {"day", "week"}:
         return (start + timedelta(days=count * (_WEEK if unit == "week" else 1)),)
@@ -189,11 +189,11 @@ def _yearless(today: date, written: Sequence[tuple[int | None, int, int]]) -> Da
     found: list[date] = []
     for year, month, day in written:
         if year is None:
-            found += _near(today, month, day)
+            found += _nearest_days(today, month, day)
     return tuple(found)
 
 
-def _near(today: date, month: int, day: int) -> Days:
+def _nearest_days(today: date, month: int, day: int) -> Days:
     """Return the next such day from today on, and the last one as well if that one is far."""
     years = range(today.year, today.year + _MOST_YEARS)
     ahead = [date(year, month, day) for year in years if is_day(year, month, day)]
@@ -219,22 +219,22 @@ def _day_of_month(today: date, day: int) -> Days:
     return (date(year, month, day),)
 
 
-def _after(today: date, weekday: int) -> date:
+def _next_weekday(today: date, weekday: int) -> date:
     """Return the next such weekday after today."""
     return today + timedelta(days=(weekday - today.weekday() - 1) % _WEEK + 1)
 
 
-def _coming(today: date, weekday: int) -> Days:
-    following = _after(today, weekday)
+def _coming_weekday(today: date, weekday: int) -> Days:
+    following = _next_weekday(today, weekday)
     return (today, following) if weekday == today.weekday() else (following,)
 
 
-def _this(today: date, weekday: int) -> Days:
-    return (today,) if weekday == today.weekday() else (_after(today, weekday),)
+def _this_weekday(today: date, weekday: int) -> Days:
+    return (today,) if weekday == today.weekday() else (_next_weekday(today, weekday),)
 
 
 def _next(today: date, weekday: int) -> Days:
-    return (_after(today, weekday), *_in_week(today, 1, weekday))
+    return (_next_weekday(today, weekday), *_in_week(today, 1, weekday))
 
 
 def _last(today: date, weekday: int) -> Days:
@@ -247,4 +247,4 @@ def _in_week(today: date, weeks: int, weekday: int) -> Days:
 
 def _weeks_after(today: date, weekday: int, unit: str) -> Days:
     """Return the weekday a week after the coming one."""
-    return (_after(today, weekday) + timedelta(days=_WEEK),) if unit == "week" else ()
+    return (_next_weekday(today, weekday) + timedelta(days=_WEEK),) if unit == "week" else ()

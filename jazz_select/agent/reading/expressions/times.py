@@ -113,7 +113,7 @@ def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) 
         values = assign(pattern, tokens, beside)
         if values is None:
             continue
-        dial = _read(pattern, values)
+        dial = _read_dial(pattern, values)
         if dial is not None:
             in_figures = next((each.in_figures for each in tokens if {"number", "time"} & each.senses.keys()), False)
             is_plain = {"half_past", "half_to", "past", "to", "and_half", "and_quarter", "less_quarter", "quarter"}
@@ -124,7 +124,7 @@ def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) 
     return None
 
 
-def _read(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa: C901, PLR0911 - a table of forms
+def _read_dial(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa: C901, PLR0911 - a table of forms
     numbers = [_small(value) for sense, value in zip(pattern, values, strict=True) if sense in {"number", "one"}]
     if any(each is None for each in numbers):
         return None

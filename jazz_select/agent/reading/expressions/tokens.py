@@ -80,7 +80,7 @@ def tokens_of(text: str, lexicon: Lexicon, names: Collection[str] = (), *, most:
         return [Token(folded)]  # "5²" would be folded into 52
     scan = _japanese if lexicon.language == "ja" else _scan
     found = [each for each in islice(scan(folded, lexicon), 4 * most) if each.text not in _SILENT]
-    merged = _merged(found, lexicon)[:most]
+    merged = _merge_phrases(found, lexicon)[:most]
     return [_beside_name(each, names) for each in merged]
 
 
@@ -238,14 +238,14 @@ def _figure_senses(found: re.Match[str], lexicon: Lexicon) -> dict[str, Any]:
         return {"date": (day,)} if is_day(*day) else {}
     if found["first"]:
         year = int(found["last"]) + (_CENTURY if len(found["last"]) == 2 else 0)  # noqa: PLR2004
-        days = _ordered(int(found["first"]), int(found["second"]), lexicon, dotted=found["mark"] == ".")
+        days = _month_and_day(int(found["first"]), int(found["second"]), lexicon, dotted=found["mark"] == ".")
         valid = tuple((year, month, day) for month, day in days if is_day(year, month, day))
         return {"date": valid} if valid else {}
     if found["hour"]:
         clock = _clock(found["hour"], found["minute"], found["seconds"] or "0")
         return {"time": clock} if clock else {}
     if found["one"]:
-        days = _ordered(int(found["one"]), int(found["other"]), lexicon, dotted=False)
+        days = _month_and_day(int(found["one"]), int(found["other"]), lexicon, dotted=False)
         valid = tuple((None, month, day) for month, day in days if is_day(_CENTURY, month, day))
         return {"date": valid} if valid else {}
     return _number_senses(found["number"], lexicon)
@@ -274,7 +274,7 @@ def _clock(hour: str, minute: str, second: str) -> time | None:
         return None
 
 
-def _ordered(first: int, second: int, lexicon: Lexicon, *, dotted: bool) -> list[tuple[int, int]]:
+def _month_and_day(first: int, second: int, lexicon: Lexicon, *, dotted: bool) -> list[tuple[int, int]]:
     """Return the readings of two numbers as month and day."""
     if dotted or lexicon.order == "dmy":
         return [(second, first)]
@@ -325,7 +325,7 @@ def _is_grouped(number: str, mark: str) -> bool:
     return has_groups and 0 < len(head) <= _GROUP and head[:1] != "0" and all(len(each) == _GROUP for each in groups)
 
 
-def _merged(found: list[Token], lexicon: Lexicon) -> list[Token]:
+def _merge_phrases(found: list[Token], lexicon: Lexicon) -> list[Token]:
     """Return the tokens with the words of a phrase or of a number in one."""
     tokens: list[Token] = []
     place = 0

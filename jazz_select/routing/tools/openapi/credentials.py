@@ -102,7 +102,7 @@ class Credentials:
                 keys[name] = given.key if given is not None and given.key else name
         return keys
 
-    async def signed(
+    async def sign(
         self, tool: str, alternatives: tuple[tuple[str, ...], ...], from_context: Mapping[str, Any]
     ) -> Signature:
         """Return what the first alternative adds to a request for which every credential is there.
@@ -119,12 +119,12 @@ class Credentials:
                 return signature
         if not wanted or () in alternatives:
             return signature
-        raise ToolArgumentsError(tool, self._lacking(wanted))
+        raise ToolArgumentsError(tool, self._missing_credentials(wanted))
 
     def _is_given(self, name: str) -> bool:
         return name in self._given and not isinstance(self._given[name], FromContext)
 
-    def _lacking(self, alternatives: list[tuple[str, ...]]) -> str:
+    def _missing_credentials(self, alternatives: list[tuple[str, ...]]) -> str:
         unsupported = [name for each in alternatives for name in each if name not in self._schemes]
         keys = self.context_keys(alternatives)
         if not keys:
@@ -165,7 +165,7 @@ def read_schemes(document: ApiDocument) -> dict[str, SecurityScheme]:
     found: dict[str, SecurityScheme] = {}
     for name, given in cast("Mapping[str, object]", listed if isinstance(listed, Mapping) else {}).items():
         try:
-            raw: Any = document.resolved(given)
+            raw: Any = document.resolve(given)
             parsed = models_of(document.version).SecurityScheme.model_validate({**raw, "flows": None})
         except (ValueError, TypeError):
             continue

@@ -46,7 +46,7 @@ class ApiDocument:
     version: Version
     url: str = ""
 
-    def at(self, reference: object) -> object:
+    def resolve_reference(self, reference: object) -> object:
         """Return the part that a `$ref` names, which is no reference itself.
 
         Raises:
@@ -58,20 +58,20 @@ class ApiDocument:
             if further is None:
                 return part
             reference = further
-        shown = _shown(reference)
+        shown = _quote_value(reference)
         raise ValueError(f"the reference {shown} leads through more than {_MOST_HOPS} others, or in a circle")
 
-    def resolved(self, part: object) -> object:
-        """Return a part, or the one that it refers to. Raises what `at` does."""
+    def resolve(self, part: object) -> object:
+        """Return a part, or the one that it refers to. Raises what `resolve_reference` does."""
         reference = _reference_of(part)
-        return part if reference is None else self.at(reference)
+        return part if reference is None else self.resolve_reference(reference)
 
     def _part(self, reference: object) -> object:
         if not isinstance(reference, str):
-            raise ValueError(f"a $ref must be a text, got {_shown(reference)}")  # noqa: TRY004 - the document's fault
+            raise ValueError(f"a $ref must be a text, got {_quote_value(reference)}")  # noqa: TRY004 - the document's fault
         if not reference.startswith("#/"):
             raise ValueError(
-                f"the $ref {_shown(reference)} leads outside of the document, and no other file or host is read; "
+                f"the $ref {_quote_value(reference)} leads outside of the document, and no other file or host is read; "
                 "bundle the document into one file first"
             )
         part: object = self.content
@@ -82,7 +82,7 @@ class ApiDocument:
             elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[object]", part)):
                 part = cast("list[object]", part)[int(name)]
             else:
-                raise ValueError(f"the $ref {_shown(reference)} names nothing in the document")
+                raise ValueError(f"the $ref {_quote_value(reference)} names nothing in the document")
         return part
 
 
@@ -93,11 +93,11 @@ def read_document(source: str | Path | Mapping[str, Any]) -> ApiDocument:
         ToolError: It cannot be read, is too large, or is no document of OpenAPI 3.0 or 3.1.
     """
     if isinstance(source, Mapping):
-        return _checked("the document", _as_data(dict(source)))
+        return _check_document("the document", _as_data(dict(source)))
     text = str(source)
     if isinstance(source, str) and urlsplit(text).scheme.lower() in {"http", "https"}:
         name = without_credentials(text)
-        return _checked(name, _parsed(name, _fetched(text)), url=text)
+        return _check_document(name, _parse_text(name, _fetch(text)), url=text)
     path = Path(text)
     suffix = path.suffix.lower()
     try:
@@ -106,7 +106,7 @@ def read_document(source: str | Path | Mapping[str, Any]) -> ApiDocument:
         )
     except DataFileError as error:
         raise ToolError(str(path), error.problem) from error
-    return _checked(str(path), _as_data(found[0].value if len(found) == 1 else None))
+    return _check_document(str(path), _as_data(found[0].value if len(found) == 1 else None))
 
 
 def is_openapi(content: object) -> bool:
@@ -139,14 +139,14 @@ def _reference_of(part: object) -> object | None:
     return cast("Mapping[str, object]", part).get("$ref") if isinstance(part, Mapping) else None
 
 
-def _checked(name: str, content: object, *, url: str = "") -> ApiDocument:
+def _check_document(name: str, content: object, *, url: str = "") -> ApiDocument:
     if not isinstance(content, Mapping):
         raise ToolError(name, "an OpenAPI document must be one mapping with openapi:, info: and paths:")
     known = cast("Mapping[str, Any]", content)
     stated = known.get("openapi", known.get("swagger"))
     version = ".".join(str(stated).split(".")[:2])
     if version not in {"3.0", "3.1"}:
-        raise ToolError(name, f"it must be OpenAPI 3.0 or 3.1, got {_shown(stated)}; convert it first")
+        raise ToolError(name, f"it must be OpenAPI 3.0 or 3.1, got {_quote_value(stated)}; convert it first")
     if not isinstance(known.get("paths"), Mapping):
         raise ToolError(name, "it has no paths:, so there are no operations in it")
     return ApiDocument(name=name, content=known, version=cast("Version", version), url=url)
@@ -169,7 +169,7 @@ def _key(name: object) -> str:
     return name if isinstance(name, str) else str(name)
 
 
-def _parsed(name: str, text: str) -> object:
+def _parse_text(name: str, text: str) -> object:
     suffix = ".json" if text.lstrip("\ufeff \t\r\n").startswith("{") else ".yaml"
     try:
         bounds: dict[str, Any] = {"largest": LARGEST, "most_values": MOST_VALUES} if suffix == ".json" else {}
@@ -179,7 +179,7 @@ def _parsed(name: str, text: str) -> object:
     return _as_data(found[0].value if len(found) == 1 else None)
 
 
-def _fetched(url: str) -> str:
+def _fetch(url: str) -> str:
     """Return the text at a URL. Redirects are followed on the same scheme, host and port only."""
     import httpx
 
@@ -226,6 +226,6 @@ def _body_of(name: str, response: Any, ends_at: float) -> str:
         raise ToolError(name, "the document is not UTF-8") from error
 
 
-def _shown(value: object) -> str:
+def _quote_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return repr(in_one_line(beginning(seen_text(text), _LONGEST_SHOWN)))

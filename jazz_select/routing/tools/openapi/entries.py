@@ -52,12 +52,12 @@ def tools_of_entry(given: object, *, file: Path) -> ListedTools:
     options: dict[str, Any] = entry.model_dump(exclude={"openapi", "auth", "headers", "servers"})
     return tools_from_openapi(
         entry.openapi if is_url else file.parent / entry.openapi,
-        auth=_each(expanded, entry.auth),
-        headers=_each(expanded, entry.headers),
+        auth=_map_values(expanded, entry.auth),
+        headers=_map_values(expanded, entry.headers),
         servers=[expanded(each) for each in ([entry.servers] if isinstance(entry.servers, str) else entry.servers)],
         **options,
     )
 
 
-def _each(change: Callable[[str], str], texts: Mapping[str, str]) -> dict[str, str]:
+def _map_values(change: Callable[[str], str], texts: Mapping[str, str]) -> dict[str, str]:
     return {name: change(text) for name, text in texts.items()}

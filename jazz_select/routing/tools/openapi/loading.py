@@ -112,9 +112,9 @@ def tools_of_document(document: ApiDocument, options: OpenApiOptions) -> ListedT
     operations, left_out = read_operations(document)
     if not operations and not left_out:
         raise ToolError(document.name, "there are no operations in it")
-    chosen = _chosen(operations, options)
-    reading = _named(operations, options.read_only, "read_only")
-    changing = _named(operations, options.changes, "changes")
+    chosen = _choose_operations(operations, options)
+    reading = _operation_names(operations, options.read_only, "read_only")
+    changing = _operation_names(operations, options.changes, "changes")
     if both := sorted(reading & changing):
         raise ConfigError(f"read_only and changes both name {both[0]!r:.80}; take it out of one of them")
     where = servers_for(document, options.servers)
@@ -189,13 +189,13 @@ def _names(given: Names) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _chosen(operations: Collection[ApiOperation], options: OpenApiOptions) -> list[ApiOperation]:
-    included = _named(operations, options.include, "include")
-    excluded = _named(operations, options.exclude, "exclude")
+def _choose_operations(operations: Collection[ApiOperation], options: OpenApiOptions) -> list[ApiOperation]:
+    included = _operation_names(operations, options.include, "include")
+    excluded = _operation_names(operations, options.exclude, "exclude")
     return [each for each in operations if (not options.include or each.name in included) and each.name not in excluded]
 
 
-def _named(operations: Collection[ApiOperation], names: Iterable[str], option: str) -> set[str]:
+def _operation_names(operations: Collection[ApiOperation], names: Iterable[str], option: str) -> set[str]:
     """Return the tools' names of the operations that are named."""
     found: set[str] = set()
     for name in names:

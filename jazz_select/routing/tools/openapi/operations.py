@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 
 from jazz_select.errors import ToolError
 from jazz_select.routing.schemas.fields import mapping
-from jazz_select.routing.schemas.validity import unusable
+from jazz_select.routing.schemas.validity import schema_problem
 from jazz_select.routing.tools.openapi.document import ApiDocument, is_seen, seen_text
 from jazz_select.routing.tools.openapi.schemas import SchemaReader
 from jazz_select.routing.tools.tool import CALL_ID, SECRETS
@@ -153,7 +153,7 @@ def read_operations(document: ApiDocument) -> tuple[list[ApiOperation], list[Too
     Raises:
         ToolError: There are more than 10,000.
     """
-    listed = list(_listed(document))
+    listed = list(_list_operations(document))
     if len(listed) > _MOST_OPERATIONS:
         raise ToolError(
             document.name, f"it has more than {_MOST_OPERATIONS} operations; name those wanted in a part of it"
@@ -174,12 +174,12 @@ def read_operations(document: ApiDocument) -> tuple[list[ApiOperation], list[Too
     return list(found.values()), left_out
 
 
-def _listed(document: ApiDocument) -> Iterator[tuple[str, str, Mapping[str, Any], object]]:
+def _list_operations(document: ApiDocument) -> Iterator[tuple[str, str, Mapping[str, Any], object]]:
     for path, given in cast("Mapping[str, object]", document.content["paths"]).items():
         if path.startswith("x-"):
             continue
         try:
-            item = document.resolved(given)
+            item = document.resolve(given)
         except ValueError as error:
             yield path, "get", {}, str(error)
             continue
@@ -199,7 +199,7 @@ def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, A
     own = cast("Mapping[str, Any]", given)
     _check_path(path)
     models = models_of(document.version)
-    parsed = _validated(models.Operation, {**own, **_READ_ELSEWHERE})
+    parsed = _validate(models.Operation, {**own, **_READ_ELSEWHERE})
     for text in (parsed.operationId or "", *(parsed.tags or ())):
         if not is_seen(text):
             raise ValueError(f"its operationId or tag has characters that cannot be seen: {text!a:.80}")
@@ -210,7 +210,7 @@ def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, A
     schema = reader.whole(inputs.schema())
     if len(str(schema)) > _LARGEST_SCHEMA:
         raise ValueError(f"its schema has more than {_LARGEST_SCHEMA} characters")
-    if problem := unusable(schema):
+    if problem := schema_problem(schema):
         raise ValueError(f"its schema: {problem}")
     summary = " ".join(seen_text(parsed.summary or "").split())
     return ApiOperation(
@@ -259,14 +259,14 @@ def operation_name(own: str, verb: str, path: str) -> str:
     """Return a name that models take: of an `operationId`, else of verb and path; at most 64 characters."""
     given = own if _plain(own) else f"{verb} {path}"
     plain = _plain(given)
-    return plain if len(plain) <= LONGEST_NAME else _shortened(plain, given)
+    return plain if len(plain) <= LONGEST_NAME else _shorten_name(plain, given)
 
 
 def _plain(name: str) -> str:
     return _UNFIT.sub("_", name).strip("_-")
 
 
-def _shortened(plain: str, whole: str) -> str:
+def _shorten_name(plain: str, whole: str) -> str:
     """Return the beginning of a name, and digits that tell it from others that begin alike."""
     digits = sha256(whole.encode(errors="replace")).hexdigest()[:_DIGITS]
     return f"{plain[: LONGEST_NAME - _DIGITS - 1]}_{digits}"
@@ -278,7 +278,7 @@ def _with_free_name(operation: ApiOperation, taken: Mapping[str, object]) -> Api
         return operation
     name = operation_name("", operation.verb, operation.path)
     if name in taken:
-        name = _shortened(name, f"{operation.verb} {operation.path}")
+        name = _shorten_name(name, f"{operation.verb} {operation.path}")
     return replace(operation, name=name)
 
 
@@ -294,7 +294,7 @@ def _check_path(path: str) -> None:
         raise ValueError("its path hides a slash or an end in its encoding")
 
 
-def _validated(model: Any, given: Mapping[str, Any]) -> Any:
+def _validate(model: Any, given: Mapping[str, Any]) -> Any:
     """Return a part of a document as a model of the parser; what is wrong with it is a ValueError in one line."""
     try:
         return model.model_validate(dict(given))
@@ -362,11 +362,11 @@ def _read_parameters(
     models = models_of(document.version)
     found: dict[tuple[str, str], tuple[Any, Mapping[str, Any]]] = {}
     for given in (*_list_of(item, "parameters"), *_list_of(own, "parameters")):
-        raw = document.resolved(given)
+        raw = document.resolve(given)
         if not isinstance(raw, Mapping):
             raise ValueError("a parameter must be a mapping")  # noqa: TRY004 - the document's fault, and told with others
         known = cast("Mapping[str, Any]", raw)
-        parsed = _validated(
+        parsed = _validate(
             models.Parameter, {**known, "schema": None, "content": None, "examples": None, "example": None}
         )
         found[parsed.name, str(parsed.param_in.value)] = (parsed, known)  # an operation's own replaces its path's
@@ -425,11 +425,11 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
     """Add the body: its fields as inputs of their own where that says the same, else as one input."""
     if given is None or verb not in _BODIES:
         return None
-    raw = document.resolved(given)
+    raw = document.resolve(given)
     if not isinstance(raw, Mapping):
         raise ValueError("its requestBody must be a mapping")  # noqa: TRY004 - likewise
     known = cast("Mapping[str, Any]", raw)
-    parsed = _validated(models_of(document.version).RequestBody, {**known, "content": {}})
+    parsed = _validate(models_of(document.version).RequestBody, {**known, "content": {}})
     typed = mapping(known.get("content"))
     media_type = next((each for each in typed if _is_json(each)), _FORM if _FORM in typed else None)
     if media_type is None:
@@ -441,7 +441,7 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
     part = typed[media_type]
     schema: object = cast("Mapping[str, Any]", part).get("schema", True) if isinstance(part, Mapping) else True
     sent_as = "application/json" if media_type == "*/*" else media_type.partition(";")[0].strip().lower()
-    read = inputs.reader.read(document.resolved(schema))
+    read = inputs.reader.read(document.resolve(schema))
     if parsed.required and (fields := _fields_of(read, inputs)):
         needed = set(read.get("required", ()))
         for name in fields:
@@ -477,15 +477,15 @@ def _output_schema(document: ApiDocument, responses: object) -> Mapping[str, Any
     known = cast("Mapping[str, Any]", responses)
     status = next((each for each in ("200", "201", "202", "203", "2XX", "2xx", "default") if each in known), None)
     try:
-        typed = mapping(mapping(document.resolved(known.get(status or "", {}))).get("content"))
+        typed = mapping(mapping(document.resolve(known.get(status or "", {}))).get("content"))
         media_type = next((each for each in typed if _is_json(each)), "")
         given = mapping(typed.get(media_type)).get("schema")
         reader = SchemaReader(document, hidden="writeOnly")
-        read: object = reader.read(document.resolved(given))
+        read: object = reader.read(document.resolve(given))
         schema = reader.whole(mapping(read))
     except (ValueError, TypeError, RecursionError):
         return None
-    return None if not schema or len(str(schema)) > _LARGEST_SCHEMA or unusable(schema) else schema
+    return None if not schema or len(str(schema)) > _LARGEST_SCHEMA or schema_problem(schema) else schema
 
 
 def _security(given: object) -> tuple[tuple[str, ...], ...]:

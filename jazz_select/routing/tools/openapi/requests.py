@@ -74,21 +74,21 @@ class ApiClient:
         """
         import httpx
 
-        signature = await self.credentials.signed(operation.name, operation.security, secrets)
+        signature = await self.credentials.sign(operation.name, operation.security, secrets)
         try:
             request = _request(operation, base, arguments, signature, call_id)
             async with asyncio.timeout(self.timeout_s):
                 return await _answer(operation, request, signature)
         except TimeoutError:
-            raise _unheard(operation, f"nothing was answered within {self.timeout_s:g} s") from None
+            raise _unknown_outcome(operation, f"nothing was answered within {self.timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             problem = signature.hide(describe_error(error))
             if type(error).__name__ in _UNDONE:
                 raise ToolError(operation.name, f"its server cannot be reached: {problem}") from None
-            raise _unheard(operation, problem) from None  # the error's own cause may hold the request
+            raise _unknown_outcome(operation, problem) from None  # the error's own cause may hold the request
 
 
-def _unheard(operation: ApiOperation, problem: str) -> ToolError:
+def _unknown_outcome(operation: ApiOperation, problem: str) -> ToolError:
     if operation.is_read:
         return ToolError(operation.name, problem)
     return ToolOutcomeUnknownError(operation.name, problem)
@@ -102,7 +102,7 @@ def _request(
 ) -> "httpx.Request":
     import httpx
 
-    headers, query, cookies, path = _placed(operation, arguments)
+    headers, query, cookies, path = _place_arguments(operation, arguments)
     _check_segments(operation, path)
     if operation.call_id_header and call_id:
         headers[operation.call_id_header] = call_id
@@ -115,7 +115,7 @@ def _request(
     cookies = [pair for pair in cookies if pair[0] not in signature.cookies] + [*signature.cookies.items()]
     if cookies:
         headers["Cookie"] = "; ".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in cookies)
-    headers = {name: value for name, value in headers.items() if name.lower() not in _folded(signature.headers)}
+    headers = {name: value for name, value in headers.items() if name.lower() not in _lower_names(signature.headers)}
     asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
     url = httpx.URL(f"{base}{path}{asked}")
     if _origin(url) != _origin(httpx.URL(base)):
@@ -123,7 +123,7 @@ def _request(
     return httpx.Request(operation.verb.upper(), url, headers={**headers, **signature.headers}, content=content)
 
 
-def _placed(
+def _place_arguments(
     operation: ApiOperation, arguments: Mapping[str, Any]
 ) -> tuple[dict[str, str], list[tuple[str, str]], list[tuple[str, str]], str]:
     """Return the headers, the query, the cookies and the path that the arguments make."""
@@ -147,7 +147,7 @@ def _placed(
     return headers, query, cookies, path
 
 
-def _folded(names: Mapping[str, str]) -> frozenset[str]:
+def _lower_names(names: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
@@ -292,13 +292,13 @@ async def _answer(operation: ApiOperation, request: "httpx.Request", signature: 
             try:
                 if response.status_code not in _REDIRECTS:
                     return await _result(operation, response, signature)
-                request = _redirected(operation, request, response, signature)
+                request = _redirect(operation, request, response, signature)
             finally:
                 await response.aclose()
     raise ToolAnswerError(operation.name, f"it redirects more than {_MOST_REDIRECTS} times")
 
 
-def _redirected(
+def _redirect(
     operation: ApiOperation, request: "httpx.Request", response: "httpx.Response", signature: Signature
 ) -> "httpx.Request":
     import httpx
@@ -371,12 +371,14 @@ def _failure(response: "httpx.Response", content: bytes, media_type: str) -> str
         phrase = ""
     waits = response.headers.get("retry-after", "")
     later = f"; try again after {in_one_line(waits[:60])}" if waits else ""
-    said = _said(content) if "json" in media_type or content.lstrip()[:1] == b"{" else _plain(content, media_type)
+    said = (
+        _problem_text(content) if "json" in media_type or content.lstrip()[:1] == b"{" else _plain(content, media_type)
+    )
     told = cut(in_one_line(seen_text(" ".join(said.split()))), _LONGEST_ERROR)
     return f"{status} {phrase}{f': {told}' if told else ''}{later}"
 
 
-def _said(content: bytes) -> str:
+def _problem_text(content: bytes) -> str:
     problem = json_object(content)
     if problem is None:
         return _plain(content, "")

@@ -59,17 +59,17 @@ class SchemaReader:
         Raises:
             ValueError: It is too large or too deep, or has a reference that cannot be followed.
         """
-        read = self._read(schema, 0)
+        read = self._read_part(schema, 0)
         while self._waiting:
             name, part = self._waiting.pop()
-            self.definitions[name] = self._read(part, 0)
+            self.definitions[name] = self._read_part(part, 0)
         return read
 
     def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return a schema that was read, with all that it refers to."""
         return {**schema, "$defs": dict(sorted(self.definitions.items()))} if self.definitions else dict(schema)
 
-    def _read(self, schema: object, depth: int) -> Any:
+    def _read_part(self, schema: object, depth: int) -> Any:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping):
@@ -86,7 +86,7 @@ class SchemaReader:
                 raise ValueError(f"its schema uses {keyword}, which is not followed")
         read: dict[str, Any] = {}
         if "$ref" in own:
-            read["$ref"] = self._referred(own["$ref"])
+            read["$ref"] = self._definition_for(own["$ref"])
             if self._document.version == "3.0":
                 return read  # whatever stands beside it is ignored there
         for keyword, value in own.items():
@@ -104,19 +104,19 @@ class SchemaReader:
             unseen = [name for name in named if not is_seen(name)]
             if unseen:
                 raise ValueError(f"its schema has a name with characters that cannot be seen: {unseen[0]!a:.80}")
-            return {name: self._read(each, depth + 1) for name, each in named.items()}
+            return {name: self._read_part(each, depth + 1) for name, each in named.items()}
         if keyword in _LISTS and isinstance(value, list):
-            return [self._read(each, depth + 1) for each in cast("list[object]", value)]
+            return [self._read_part(each, depth + 1) for each in cast("list[object]", value)]
         if keyword in _SINGLE:
-            return self._read(cast("object", value), depth + 1)
+            return self._read_part(cast("object", value), depth + 1)
         if keyword in {"description", "title"} and isinstance(value, str):
             return cut(seen_text(value), _LONGEST_DESCRIPTION)
         return value
 
-    def _referred(self, reference: object) -> str:
+    def _definition_for(self, reference: object) -> str:
         key = str(reference)
         if key not in self._names:
-            part = self._document.at(reference)
+            part = self._document.resolve_reference(reference)
             name = _definition_name(key, self._names.values())
             self._names[key] = name
             self._waiting.append((name, part))

@@ -122,7 +122,7 @@ async def gateway(servers: Mapping[str, Any], *, tried_s: float = 30.0) -> Async
     """A gateway in front of these servers, each of which was tried once."""
     made = Gateway(servers_of({"mcpServers": dict(servers)}), backoff=QUICK)
     async with made.running():
-        await made.tried(tried_s)
+        await made.wait_until_tried(tried_s)
         yield made
 
 

@@ -73,7 +73,7 @@ async def guarded(
     asks: Any = {} if person is None else {"elicitation_callback": person}
     async with Gateway(specs, backoff=QUICK, with_skills=False).running() as gateway:
         guard = Guard(gateway, **options)
-        await guard.started(30.0)
+        await guard.wait_until_connected(30.0)
         async with guard.running(), Client(guard.server, mode=mode, **asks) as client:
             yield client, guard
 

@@ -15,7 +15,7 @@ from jazz_select.errors import ConfigError, UnreadableFileError
 from jazz_select.evaluation.cases import load_cases, read_cases
 from jazz_select.evaluation.learner import learn
 from jazz_select.evaluation.overlay import load_overlay
-from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, read_run, replaced
+from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, read_run, replace_file
 from jazz_select.values import Source
 from tests.browser.serving import MARKUP, Service, served
 from tests.unit.service.panel.test_answers import data, events
@@ -270,7 +270,7 @@ def test_a_case_is_added_as_long_as_the_file_can_be_read(tmp_path: Path, filled:
 def test_a_run_that_could_not_be_shown_is_not_kept(tmp_path: Path) -> None:
     run: dict[str, object] = {"kind": "eval", "measures": {}, "misses": [], "by_flow": {}, "notes": ["x" * (32 << 20)]}
     with pytest.raises(UnreadableFileError, match="larger than 32 MiB; judge fewer cases"):
-        replaced(tmp_path / "eval-1.json", orjson.dumps(run), read_run, advice="judge fewer cases at once")
+        replace_file(tmp_path / "eval-1.json", orjson.dumps(run), read_run, advice="judge fewer cases at once")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -434,9 +434,9 @@ def test_an_example_that_would_do_harm_is_refused(
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "file.txt"
-    replaced(file, b"one", Path.read_bytes, advice="")
+    replace_file(file, b"one", Path.read_bytes, advice="")
     with pytest.raises(ConfigError, match="cannot write"):
-        replaced(file / "below", b"two", Path.read_bytes, advice="")
+        replace_file(file / "below", b"two", Path.read_bytes, advice="")
     assert [each.read_text("utf-8") for each in file.parent.iterdir()] == ["one"]
 
 
