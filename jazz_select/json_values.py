@@ -23,7 +23,7 @@ from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import orjson
 
@@ -353,6 +353,16 @@ def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"the text: it is no JSON that can be signed: {describe_error(error)}") from error
     return hmac(key, f"jazz_select {kind}\n{canonical}".encode(), "sha256").hex()
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Tell whether a value of JSON is an object. Its keys are taken to be texts, as JSON knows no others."""
+    return isinstance(value, Mapping)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a value of JSON is an array."""
+    return isinstance(value, list)
 
 
 def storable(value: object, within: tuple[int, ...] = ()) -> Any:

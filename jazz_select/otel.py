@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from jazz_select.errors import MissingExtraError
-from jazz_select.json_values import json_text
+from jazz_select.json_values import is_array, is_object, json_text
 from jazz_select.telemetry import Span
 from jazz_select.text import as_text
 
@@ -174,8 +174,8 @@ def _by_convention(name: str, value: object, contents: Mapping[str, str]) -> obj
     """Return content in the conventions' form: messages as roles and parts."""
     if not contents.get(name, "").endswith(".messages"):
         return value
-    said = cast("list[object]", value) if isinstance(value, list) else [{"role": _SAID_BY.get(name), "content": value}]
-    return [_message(cast("Mapping[str, object]", each)) if isinstance(each, Mapping) else each for each in said]
+    said = value if is_array(value) else [{"role": _SAID_BY.get(name), "content": value}]
+    return [_message(each) if is_object(each) else each for each in said]
 
 
 def _message(said: Mapping[str, object]) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ import orjson
 from jazz_select import errors
 from jazz_select.arguments import adapter_of
 from jazz_select.errors import ConfigError, JazzSelectError, RemoteError, SnapshotError
-from jazz_select.json_values import plain
+from jazz_select.json_values import is_array, plain
 from jazz_select.text import beginning, describe_error, wrong_fields
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _plain_value(value: object) -> Any:
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {key: _plain_value(each) for key, each in items if each is not None}
-    return [_plain_value(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+    return [_plain_value(each) for each in value] if is_array(value) else value
 
 
 def unreadable(what: str, problem: str) -> ConfigError:
@@ -187,5 +187,5 @@ def error_of(data: Any) -> JazzSelectError | None:
     error = kind.__new__(kind, stored.message)
     for name, value in (stored.details or {}).items():
         if name[:1].isalpha() and not hasattr(kind, name):
-            vars(error)[name] = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+            vars(error)[name] = tuple(value) if is_array(value) else value
     return error

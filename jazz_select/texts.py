@@ -10,6 +10,7 @@ from string import Formatter
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import is_object
 from jazz_select.phrases import language_of, sentence_language
 from jazz_select.text import did_you_mean, template_fields
 from jazz_select.threads import set_in
@@ -44,12 +45,12 @@ class Texts:
         self._tables = {language: dict(table) for language, table in default_texts().items()}
         english = default_texts()[ENGLISH]
         for name, value in (given or {}).items():
-            if not isinstance(value, Mapping):
+            if not is_object(value):
                 _check(name, name, value)
                 for table in self._tables.values():
                     table[name] = value
                 continue
-            own = cast("Mapping[str, Any]", value)
+            own = value
             for key, text in own.items():
                 _check(f"{name}.{key}", key, text)
             needed = [] if name in self._tables else [key for key in english if not key.startswith(_REASON)]

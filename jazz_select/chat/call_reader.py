@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from jazz_select.chat.json_reader import parse_whole
+from jazz_select.json_values import is_array, is_object
 from jazz_select.text import name_shown, some_of
 
 TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id", "action", "action_name")
@@ -178,10 +179,10 @@ def _arguments_of(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], set[str
             value = parse_whole(value) if value.strip() else None
         if value is None:
             continue
-        if not isinstance(value, Mapping):
+        if not is_object(value):
             return {}, set(keys), "the arguments are no JSON object"
         if value or not read:
-            read.append((key, cast("Mapping[str, Any]", value)))
+            read.append((key, value))
     several = [each for each in read if each[1]] or read
     if any(each[1] != several[0][1] for each in several[1:]):
         listed = " and ".join(f'"{key}"' for key, _ in several[:2])
@@ -198,7 +199,7 @@ def _dependencies(fields: Mapping[str, Any]) -> tuple[str, ...]:
     found: list[str] = []
     for key in _AFTERS:
         value = fields.get(key)
-        several = cast("list[object]", value) if isinstance(value, list) else [value]
+        several = value if is_array(value) else [value]
         found += filter(None, map(_as_id, several[:_MOST_FIELDS]))
     return tuple(dict.fromkeys(found))
 

@@ -262,12 +262,18 @@ class Decider:
 
         If a call fails, or one of its answers cannot be used, none of its questions is answered.
         """
-        several = len(questions) > 1
-        named = {f"{_NAME}_{number}" if several else _NAME: each for number, each in enumerate(questions, start=1)}
-        names, most = list(named), self._client.most_questions or len(named) or 1
-        parts = [{name: named[name] for name in names[start : start + most]} for start in range(0, len(names), most)]
+        named: dict[str, Question] = {}
+        for number, question in enumerate(questions, start=1):
+            name = f"{_NAME}_{number}" if len(questions) > 1 else _NAME
+            named[name] = question
+        names = list(named)
+        most = self._client.most_questions or len(named) or 1
         deadline = Deadline.after(self._timeout_s)
-        return [each for part in parts for each in await self._ask_client(state, part, deadline)]
+        decided: list[Decided] = []
+        for start in range(0, len(names), most):
+            part = {name: named[name] for name in names[start : start + most]}
+            decided.extend(await self._ask_client(state, part, deadline))
+        return decided
 
     async def _ask_client(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
         try:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from jazz_select.chat.json_reader import LONGEST, too_large_calls
 from jazz_select.chat.reasoning import without_reasoning
-from jazz_select.json_values import storable_text
+from jazz_select.json_values import is_object, storable_text
 from jazz_select.text import as_text, count_of
 from jazz_select.values import NativeCall, Reply
 
@@ -77,7 +77,7 @@ def text_of(content: object) -> str | None:
         return None
     texts: list[str] = []
     for part in cast("Sequence[object]", content):
-        text: object = cast("Mapping[str, object]", part).get("text") if isinstance(part, Mapping) else part
+        text: object = part.get("text") if is_object(part) else part
         if not isinstance(text, str):
             return None
         texts.append(text)

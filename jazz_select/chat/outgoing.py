@@ -15,7 +15,7 @@ from typing import Any, Final, cast, get_args
 from jazz_select.chat.incoming import text_of
 from jazz_select.chat.json_reader import BROKEN, parse_whole
 from jazz_select.errors import MessageError
-from jazz_select.json_values import storable
+from jazz_select.json_values import is_object, storable
 from jazz_select.text import as_text, cut, json_line
 from jazz_select.values import Message, NativeCall, Role
 
@@ -249,7 +249,7 @@ def _fitting_name(given: str, dialect: Dialect) -> str:
 
 def _object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
     value: object = parse_whole(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
-    if isinstance(value, Mapping):
-        return storable(cast("Mapping[str, Any]", value))
+    if is_object(value):
+        return storable(value)
     text = "" if value is BROKEN and not isinstance(arguments, str) else as_text(arguments)
     return {UNREADABLE: cut(text, _LONGEST_UNREADABLE)}

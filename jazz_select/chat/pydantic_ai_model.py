@@ -32,6 +32,7 @@ from jazz_select.errors import (
     MissingExtraError,
     ModelTimeoutError,
 )
+from jazz_select.json_values import is_object
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import INCOMPLETE, Message, NativeCall, OfferedTool, Reply, Usage
@@ -529,14 +530,14 @@ def to_parameters(
 def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Keep only names, types and descriptions of a schema's top level."""
     given: Any = schema.get("properties")
-    inputs: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    inputs: Mapping[str, Any] = given if is_object(given) else {}
     plain = {name: _plain_input(part) for name, part in inputs.items()}
     required = [name for name in schema.get("required", ()) if name in plain]
     return {"type": "object", "properties": plain, "required": required}
 
 
 def _plain_input(part: Any) -> dict[str, Any]:
-    schema: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    schema: Mapping[str, Any] = part if is_object(part) else {}
     plain: dict[str, Any] = {key: schema[key] for key in _PLAIN if isinstance(schema.get(key), str)}
     return {**plain, "items": {}} if plain.get("type") == "array" else plain
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, T
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_document
+from jazz_select.json_values import is_array
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import IN_DATABASE, Settings, expanded, value_problem
 from jazz_select.text import did_you_mean
@@ -316,14 +317,14 @@ def _as_written(key: object, node: yaml.Node | None) -> str:
 
 
 def _expand_values(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_expand_values(each) for each in cast("list[Any]", value)]
+    if is_array(value):
+        return [_expand_values(each) for each in value]
     return expanded(value) if isinstance(value, str) else value
 
 
 def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_as_seen_from(folder, key, each) for each in cast("list[Any]", value)]
+    if is_array(value):
+        return [_as_seen_from(folder, key, each) for each in value]
     if not isinstance(value, str) or not value:
         return value
     path = folder / _without_tilde(value)

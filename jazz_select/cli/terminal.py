@@ -18,6 +18,7 @@ from rich.text import Text
 
 from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.json_values import is_object
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -100,7 +101,7 @@ def fill_template(template: str, row: Any, *, limit: int = 300) -> Text:
 
 def _looked_up(row: Any, path: str) -> Any:
     for name in path.split("."):
-        row = cast("Mapping[str, Any]", row).get(name) if isinstance(row, Mapping) else getattr(row, name)
+        row = row.get(name) if is_object(row) else getattr(row, name)
     return row
 
 
@@ -148,7 +149,7 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    pairs = cast("Mapping[str, object]", known).items() if isinstance(known, Mapping) else known
+    pairs = known.items() if is_object(known) else known
     for name, value in pairs:
         for each in _parts(value):
             if each not in (None, ""):

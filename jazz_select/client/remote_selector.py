@@ -16,7 +16,7 @@ from jazz_select.arguments import check_argument
 from jazz_select.client.connection import ServiceLink
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import as_json, plain
+from jazz_select.json_values import as_json, is_array, plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.prompt import ConversationContext
@@ -129,9 +129,9 @@ class RemoteSelector(FlowSelector):
             "ask": ask,
         }
         results = (await self._service.ask("POST", "/v1/select_many", body)).get("results")
-        if not isinstance(results, list) or len(cast("list[Any]", results)) != len(asked):
+        if not is_array(results) or len(results) != len(asked):
             raise ServiceReplyError(self._service.url, f"it was asked {len(asked)} requests, and answered others")
-        return [self._parse_result(*each) for each in zip(cast("list[Any]", results), asked, strict=True)]
+        return [self._parse_result(*each) for each in zip(results, asked, strict=True)]
 
     async def recall(
         self,
@@ -204,7 +204,7 @@ class RemoteSelector(FlowSelector):
             ServiceError: There was no answer.
         """
         listed = (await self._service.ask("GET", "/v1/flows")).get("flows")
-        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in cast("list[Any]", listed)):
+        if not is_array(listed) or not all(isinstance(each, dict) for each in listed):
             raise ServiceReplyError(self._service.url, "it listed no flows")
         return cast("list[dict[str, Any]]", listed)
 

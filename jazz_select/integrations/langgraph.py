@@ -4,7 +4,7 @@ Calls that need approval interrupt the graph: compile it with a checkpointer, an
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.integrations.toolkit import (
     ASKED,
@@ -16,6 +16,7 @@ from jazz_select.integrations.toolkit import (
     kept_in,
     outcome_text,
 )
+from jazz_select.json_values import is_array
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.tool import Tool
@@ -147,5 +148,5 @@ def _ask_approvals(calls: list[dict[str, Any]]) -> dict[str, bool]:
     answer: object = interrupt({"calls": calls})
     while answer is True and len(calls) > 1:
         answer = interrupt({"calls": calls, "problem": _NAMELESS.format(len(calls))})
-    listed = cast("list[object]", answer) if isinstance(answer, list) else []
+    listed = answer if is_array(answer) else []
     return {each["id"]: answer is True or each["id"] in listed for each in calls}

@@ -5,7 +5,7 @@ The SDK's runner refuses `tool_search` with `execution="client"`. This works in 
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.integrations.tool_search import (
@@ -17,7 +17,7 @@ from jazz_select.integrations.tool_search import (
     query_in,
 )
 from jazz_select.integrations.toolkit import framework, read_value, write_value
-from jazz_select.json_values import storable_text
+from jazz_select.json_values import is_array, storable_text
 from jazz_select.routing.tools.tool import Tool
 
 with framework("openai-agents"):
@@ -87,5 +87,5 @@ def _enabled_once_found(tool: FunctionTool) -> FunctionTool:
 
 def _found_in(ctx: RunContextWrapper[Any]) -> list[str]:
     kept = read_value(ctx.context, FOUND_TOOLS)
-    listed = cast("list[object]", kept) if isinstance(kept, list) else []
+    listed = kept if is_array(kept) else []
     return [name for name in listed if isinstance(name, str)]

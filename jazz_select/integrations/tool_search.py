@@ -10,6 +10,7 @@ from jazz_select.arguments import Positive, checked
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.json_reader import parse_whole
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.json_values import is_object
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.showing import shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -261,7 +262,7 @@ def query_in(arguments: object) -> str:
     """Return the query in a model's arguments for the search tool, read or as text; empty if there is none."""
     if isinstance(arguments, str):
         arguments = parse_whole(arguments)
-    given: object = cast("Mapping[str, object]", arguments).get("query") if isinstance(arguments, Mapping) else None
+    given: object = arguments.get("query") if is_object(arguments) else None
     return given if isinstance(given, str) else ""
 
 

@@ -19,7 +19,7 @@ from jazz_select.arguments import Constraint, checked
 from jazz_select.chat.json_reader import LONGEST, parse_whole
 from jazz_select.errors import CannotDo, ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
-from jazz_select.json_values import plain, storable_text, too_much
+from jazz_select.json_values import is_object, plain, storable_text, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import (
     Allow,
@@ -434,8 +434,8 @@ def kept_in(*places: object) -> Mapping[str, Any] | None:
     """Return what the last of these places stores, as a mapping's key or as an attribute."""
     for each in reversed(places):
         found = read_value(each, OPEN)
-        if found and isinstance(found, Mapping):
-            return cast("Mapping[str, Any]", found)
+        if found and is_object(found):
+            return found
     return None
 
 
@@ -455,7 +455,7 @@ def run_in(place: object, *, begins: bool = False) -> str:
 
 def read_value(place: object, key: str) -> object:
     """Return what a framework's context has under this key, or as this attribute; None if it has neither."""
-    return cast("Mapping[str, object]", place).get(key) if isinstance(place, Mapping) else getattr(place, key, None)
+    return place.get(key) if is_object(place) else getattr(place, key, None)
 
 
 def write_value(place: object, key: str, value: object) -> bool:
@@ -475,7 +475,7 @@ def write_value(place: object, key: str, value: object) -> bool:
 
 def _identities(place: object) -> dict[str, str]:
     """Return the identities of pending approvals by call id, if this is a mapping that stores them."""
-    found: object = cast("Mapping[str, object]", place).get(ASKED) if isinstance(place, Mapping) else None
+    found: object = place.get(ASKED) if is_object(place) else None
     known: Mapping[object, object] = cast("Mapping[object, object]", found) if isinstance(found, Mapping) else {}
     return {name: each for name, each in known.items() if isinstance(name, str) and isinstance(each, str)}
 
@@ -493,8 +493,8 @@ def text_in(content: object) -> str:
 
 
 def _said_by(part: object) -> object:
-    if isinstance(part, Mapping):
-        return cast("Mapping[str, object]", part).get("text")
+    if is_object(part):
+        return part.get("text")
     return part if isinstance(part, str) else getattr(part, "content", None)
 
 
