@@ -54,12 +54,16 @@ class Agenda:
 
     def listed_in(self, question: PendingCall | None) -> list[OpenFlow]:
         """Return the flows below the top that are queued with a call of their own which a question lists."""
-        calls = () if question is None else question.calls
-        return [
-            each
-            for each in self.flows[:-1]
-            if each.status == "queued" and each.pending is not None and any(one.is_same(each.pending) for one in calls)
-        ]
+        if question is None:
+            return []
+        listed: list[OpenFlow] = []
+        for flow in self.flows[:-1]:
+            own_call = flow.pending
+            if flow.status != "queued" or own_call is None:
+                continue
+            if any(call.is_same(own_call) for call in question.calls):
+                listed.append(flow)
+        return listed
 
     def all_listed(self, question: PendingCall | None) -> list[OpenFlow]:
         """Return the flow on top and those that its question lists beside it, in the question's order."""
@@ -74,11 +78,12 @@ class Agenda:
 
     def with_queued(self, reached: OpenFlow, question: PendingCall | None) -> "Agenda":
         """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""
-        below = tuple(reached if each.key == reached.key else each for each in self.flows[:-1])
-        stored = replace(self, flows=(*below, *self.flows[-1:]))
+        below = [reached if flow.key == reached.key else flow for flow in self.flows[:-1]]
+        top = self.flows[-1:]
+        stored = replace(self, flows=(*below, *top))
         listed = stored.listed_in(question)
-        others = (each for each in below if not any(each is one for one in listed))
-        return replace(stored, flows=(*others, *listed, *self.flows[-1:]))
+        others = flows_without(below, listed)
+        return replace(stored, flows=(*others, *listed, *top))
 
     def without_same_wish(self) -> "Agenda":
         """Drop the queued wishes for the same flow with the same values as the one on top: "no, only the other"."""
@@ -86,10 +91,12 @@ class Agenda:
         if top is None or not top.answers:
             return self
         wanted = (top.name, "queued", top.answers)
-        alike = [
-            each for each in self.flows[:-1] if (each.name, each.status, each.answers) == wanted and not each.past_calls
-        ]
-        return replace(self, flows=tuple(each for each in self.flows if not any(each is one for one in alike)))
+        alike: list[OpenFlow] = []
+        for flow in self.flows[:-1]:
+            # A flow that has made calls is kept: it is more than a wish.
+            if (flow.name, flow.status, flow.answers) == wanted and not flow.past_calls:
+                alike.append(flow)
+        return replace(self, flows=tuple(flows_without(self.flows, alike)))
 
     # --- wishes --------------------------------------------------------------
 
@@ -113,17 +120,25 @@ class Agenda:
 
     def with_wishes(self, wishes: Sequence[Wish], *, request: str, turn: int, logged: str = "") -> "Agenda":
         """Put the wished flows on top with their values, the first of them uppermost, so that it runs first."""
-        ordered = list(wishes)
-        first = next((each for each in ordered if self.top is not None and each.flow == self.top.name), None)
-        if first is not None:  # the active flow stays on top
-            ordered.remove(first)
-            ordered.insert(0, first)
-        wanted = [(each.flow, _storable_values(each.said)) for each in ordered]
+        ordered = self._active_first(wishes)
+        wanted = [(wish.flow, _storable_values(wish.said)) for wish in ordered]
         placed = self._place_wishes(wanted, request=request, turn=turn, logged=logged)
-        rest = [flow for flow in self.flows if not any(flow.key == each.key for each in placed)]
-        chosen = [_with_said(each, wish.said) for each, wish in zip(placed, ordered, strict=True)]
-        failed = tuple(each for each in self.failed if not any(each.key == flow.key for flow in placed))
-        return Agenda((*rest, *reversed(chosen)), failed)
+        keys = {flow.key for flow in placed}
+        rest = [flow for flow in self.flows if flow.key not in keys]
+        failed = [flow for flow in self.failed if flow.key not in keys]
+        chosen = [_with_said(flow, wish.said) for flow, wish in zip(placed, ordered, strict=True)]
+        return Agenda((*rest, *reversed(chosen)), tuple(failed))
+
+    def _active_first(self, wishes: Sequence[Wish]) -> list[Wish]:
+        """Put the first wish for the active flow before all others, so that this flow stays on top."""
+        ordered = list(wishes)
+        top = self.top
+        if top is None:
+            return ordered
+        for place, wish in enumerate(ordered):
+            if wish.flow == top.name:
+                return [wish, *ordered[:place], *ordered[place + 1 :]]
+        return ordered
 
     def _place_wishes(
         self, wanted: Sequence[tuple[str, Mapping[str, Any]]], *, request: str, turn: int, logged: str
@@ -169,20 +184,34 @@ class Agenda:
         return found
 
 
+def flows_without(flows: Sequence[OpenFlow], removed: Sequence[OpenFlow]) -> list[OpenFlow]:
+    """Return the flows that are none of the `removed` objects.
+
+    Two wishes with the same values are equal and still two wishes, so flows are compared by identity.
+    """
+    gone = {id(flow) for flow in removed}
+    return [flow for flow in flows if id(flow) not in gone]
+
+
 def _storable_values(stated: Grounded) -> dict[str, Any]:
     return storable_fields(stated.values)[0]
 
 
 def _with_said(flow: OpenFlow, stated: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
+    values = _storable_values(stated)
     if flow.status != "queued":
-        asked = {
-            name: each
-            for name, each in _storable_values(stated).items()
-            if name in flow.asks and flow.status == "waiting"
-        }
+        asked: dict[str, Any] = {}
+        if flow.status == "waiting":
+            asked = {name: value for name, value in values.items() if name in flow.asks}
         return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
-    known: dict[str, Any] = {"answers": {**flow.answers, **_storable_values(stated)}, "wrong": dict(stated.wrong)}
-    known["refusal"] = stated.refusal
-    meant = {name: tuple(each) for name, each in storable_fields(stated.unclear)[0].items()}
-    return flow.model_copy(update={**known, "choices": meant, "pending": None, "every": stated.every})
+    unclear = storable_fields(stated.unclear)[0]
+    update: dict[str, Any] = {
+        "answers": {**flow.answers, **values},
+        "wrong": dict(stated.wrong),
+        "refusal": stated.refusal,
+        "choices": {name: tuple(meanings) for name, meanings in unclear.items()},
+        "pending": None,
+        "every": stated.every,
+    }
+    return flow.model_copy(update=update)

@@ -24,6 +24,7 @@ from jazz_select.agent.actions import (
     Reject,
     Tell,
 )
+from jazz_select.agent.agenda import flows_without
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
 from jazz_select.agent.reading.reading import Able, Reading, Wish
@@ -171,22 +172,30 @@ def _kept_wishes(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
     listed = state.agenda.all_listed(state.pending)
     if len(listed) < 2:  # noqa: PLR2004 - several
         return ()
-    named = [(own, wish.said) for own, wish in _listed_wishes(listed, reading.wishes) if own is not None]
-    kept = [KeptWish(own.key, _new_in(said, own)) for own, said in named]
-    is_corrected = any(each.said.values for each in kept)
+    named: list[OpenFlow] = []
+    kept: list[KeptWish] = []
+    for own, wish in _listed_wishes(listed, reading.wishes):
+        if own is not None:
+            named.append(own)
+            kept.append(KeptWish(own.key, _new_in(wish.said, own)))
+    is_corrected = any(wish.said.values for wish in kept)
     if is_corrected and not reading.is_only:
-        kept += [KeptWish(each.key) for each in listed if not any(each is own for own, _ in named)]
-    order = [each.key for each in listed]
-    return tuple(sorted(kept, key=lambda each: order.index(each.key)))
+        kept += [KeptWish(flow.key) for flow in flows_without(listed, named)]
+    order = [flow.key for flow in listed]
+    return tuple(sorted(kept, key=lambda wish: order.index(wish.key)))
 
 
 def _begin_others(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     """Begin the wishes that are none of those that a question lists."""
     listed = state.agenda.all_listed(state.pending)
-    others = tuple(wish for own, wish in _listed_wishes(listed, reading.wishes) if own is None)
+    others = [wish for own, wish in _listed_wishes(listed, reading.wishes) if own is None]
+    if not others:
+        return ()
+    wishes = list(others)
     # What is kept of the same flow is named first, so that another object takes no place of it.
-    own = tuple(Wish(each.name) for each in listed[:1] if any(wish.flow == each.name for wish in others))
-    return (Begin((*own, *others), wanted=reading.wanted),) if others else ()
+    if listed and any(wish.flow == listed[0].name for wish in others):
+        wishes.insert(0, Wish(listed[0].name))
+    return (Begin(tuple(wishes), wanted=reading.wanted),)
 
 
 def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow | None, Wish]]:
@@ -215,18 +224,27 @@ def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
 
     Of several calls that were asked about together, those that the message names are asked about again.
     """
-    if kept := _kept_wishes(state, reading):
+    kept = _kept_wishes(state, reading)
+    if kept:
         return (Refuse(kept=kept), *_begin_others(state, reading))
     pending, top = state.pending, state.agenda.top
     own = "" if pending is None else pending.flow
-    goes_on = own in reading.names
-    others = tuple(_other_wishes(own, reading.wishes)) if goes_on else reading.wishes
-    wanted = reading.wanted
-    if goes_on and top is not None and pending is not None and pending.door == "chain":
-        return (Refuse(is_heard=True), *((Begin(others, after=own, wanted=wanted),) if others else ()))
-    if goes_on and top is not None and reading.says_values:
-        return (Fill(reading.said, goes_on=True), *((Begin((Wish(own), *others), wanted=wanted),) if others else ()))
-    return (Refuse(), *((Begin(others, wanted=wanted),) if others else ()))
+    if own not in reading.names:
+        return (Refuse(), *_begin_any(reading.wishes, reading))
+    others = tuple(_other_wishes(own, reading.wishes))
+    if top is not None and pending is not None and pending.door == "chain":
+        return (Refuse(is_heard=True), *_begin_any(others, reading, after=own))
+    if top is not None and reading.says_values:
+        wishes = (Wish(own), *others) if others else ()
+        return (Fill(reading.said, goes_on=True), *_begin_any(wishes, reading))
+    return (Refuse(), *_begin_any(others, reading))
+
+
+def _begin_any(wishes: tuple[Wish, ...], reading: Reading, *, after: str = "") -> tuple[Action, ...]:
+    """Begin these wishes, if there are any."""
+    if not wishes:
+        return ()
+    return (Begin(wishes, after=after, wanted=reading.wanted),)
 
 
 def _go_on(state: TurnState, waiting: OpenFlow, reading: Reading, able: Able) -> tuple[Action, ...]:

@@ -23,7 +23,7 @@ from jazz_select.agent.actions import (
     Reject,
     Tell,
 )
-from jazz_select.agent.agenda import Agenda
+from jazz_select.agent.agenda import Agenda, flows_without
 from jazz_select.agent.answer import called_off, left_open, left_undone, too_late_text, with_objects
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -222,8 +222,8 @@ class ActionRunner:
 
     def _with_kept(self, state: TurnState, kept: Sequence[KeptWish], listed: Sequence[OpenFlow]) -> TurnState:
         """Call off the listed wishes but for those that are kept, and ask about these anew, as they were corrected."""
-        keys = {each.key for each in kept}
-        refused = [each for each in state.agenda.flows if each.key in {one.key for one in listed} - keys]
+        refused_keys = {flow.key for flow in listed} - {wish.key for wish in kept}
+        refused = [flow for flow in state.agenda.flows if flow.key in refused_keys]
         if refused:
             state = replace(self._cancel_flows(state, refused), resumed="")
         for each in reversed(kept):
@@ -246,19 +246,24 @@ class ActionRunner:
         `told` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
         recorded in the log of outcomes as possibly wrong, with the `meant` flows as the probable targets.
         """
-        for each in off:
-            if each.turn + 1 >= state.request.conversation.turns:
+        for flow in off:
+            if flow.turn + 1 >= state.request.conversation.turns:
                 note = "called off in the turn after it was chosen"
-                self.selector.hint(each.logged, right=meant, note=note)
+                self.selector.hint(flow.logged, right=meant, note=note)
         off = [*off, *self._callers(state.agenda, off)]
         off = [*off, *self._called_for(state.agenda, off)]
-        rest = [each for each in off[of if told else 0 :] if not self._is_part_of(each, off)]
-        texts = [*([told] if told else []), *(called_off(each, self.titles) for each in rest)]
-        kept = tuple(flow for each in off for flow in self.gate.flow_to_keep(each))
-        gone = {each.key for each in off}
-        calls = [each.pending for each in off if each.pending is not None]
-        flows = tuple(_without_calls(each, calls) for each in state.agenda.flows if each.key not in gone)
-        agenda = Agenda(flows, (*state.agenda.failed, *kept))
+        texts: list[str] = []
+        untold = off
+        if told:
+            texts.append(told)
+            untold = off[of:]
+        for flow in untold:
+            if not self._is_part_of(flow, off):
+                texts.append(called_off(flow, self.titles))
+        kept: list[OpenFlow] = []
+        for flow in off:
+            kept.extend(self.gate.flow_to_keep(flow))
+        agenda = Agenda(_flows_left(state.agenda.flows, off), (*state.agenda.failed, *kept))
         resumed = agenda.top.name if agenda.top is not None else ""
         return replace(state, way=ASK, agenda=agenda, text="\n\n".join(texts), resumed=resumed)
 
@@ -274,14 +279,17 @@ class ActionRunner:
         """Return the flows that run only because those that are called off called them, the latest first."""
         gone = list(off)
         while True:
-            left = [each for each in agenda.flows if not any(each is one for one in gone)]
-            flows = (self.flows.find(each.name) for each in left)
-            needed = {name for flow in flows if flow is not None for name in flow.calls}
-            names = {each.name for each in gone}
-            more = [each for each in reversed(left) if each.caller in names and each.name not in needed]
-            if not more:
+            left = flows_without(agenda.flows, gone)
+            needed: set[str] = set()
+            for open_flow in left:
+                flow = self.flows.find(open_flow.name)
+                if flow is not None:
+                    needed.update(flow.calls)
+            callers = {open_flow.name for open_flow in gone}
+            called = [each for each in reversed(left) if each.caller in callers and each.name not in needed]
+            if not called:
                 return gone[len(off) :]
-            gone += more
+            gone += called
 
     def _is_part_of(self, called: OpenFlow, off: Sequence[OpenFlow]) -> bool:
         """Whether a flow that is called off ran only for another one, of which that is said."""
@@ -290,13 +298,21 @@ class ActionRunner:
         return bool(called.caller) and any(each.name == called.caller for each in off)
 
 
+def _flows_left(flows: Sequence[OpenFlow], off: Sequence[OpenFlow]) -> tuple[OpenFlow, ...]:
+    """Return the flows that are not called off. Their questions list none of the calls of those that are."""
+    gone = {flow.key for flow in off}
+    calls = [flow.pending for flow in off if flow.pending is not None]
+    return tuple(_without_calls(flow, calls) for flow in flows if flow.key not in gone)
+
+
 def _without_calls(flow: OpenFlow, calls: Sequence[PendingCall]) -> OpenFlow:
     """Return a parked flow whose question lists none of these calls of other wishes any more."""
     pending = flow.pending
     if pending is None:
         return flow
-    more = tuple(each for each in pending.more if not any(each.is_same(call) for call in calls))
-    return flow.model_copy(update={"pending": pending.model_copy(update={"more": more})})
+    left = [own for own in pending.more if not any(own.is_same(call) for call in calls)]
+    changed = pending.model_copy(update={"more": tuple(left)})
+    return flow.model_copy(update={"pending": changed})
 
 
 def _with_call_withdrawn(state: TurnState) -> TurnState:
@@ -304,14 +320,15 @@ def _with_call_withdrawn(state: TurnState) -> TurnState:
 
     So do the other wishes that its question lists.
     """
-    settled = state.request.conversation.model_copy(update={"pending": None})
-    listed = state.agenda.listed_in(state.pending)
-    flows = tuple(
-        each.model_copy(update={"pending": None}) if any(each is one for one in listed) else each
-        for each in state.agenda.flows
-    )
-    agenda = replace(state.agenda, flows=flows)
-    return replace(state, request=replace(state.request, conversation=settled), agenda=agenda, pending=None)
+    conversation = state.request.conversation.model_copy(update={"pending": None})
+    request = replace(state.request, conversation=conversation)
+    listed = {id(flow) for flow in state.agenda.listed_in(state.pending)}
+    flows: list[OpenFlow] = []
+    for flow in state.agenda.flows:
+        kept = flow.model_copy(update={"pending": None}) if id(flow) in listed else flow
+        flows.append(kept)
+    agenda = replace(state.agenda, flows=tuple(flows))
+    return replace(state, request=request, agenda=agenda, pending=None)
 
 
 def _with_wishes(state: TurnState, wishes: Sequence[Wish], *, wanted: str) -> TurnState:
