@@ -59,11 +59,14 @@ def after_run(
     if top is None:
         return state
     progress = _progress_after(top, run, approval)
-    agenda = replace(state.agenda, failed=tuple(each for each in state.agenda.failed if each.key != top.key))
+    # Another try of the same wish ends here, so what an earlier one left behind is no longer kept.
+    failed_before = [flow for flow in state.agenda.failed if flow.key != top.key]
+    agenda = replace(state.agenda, failed=tuple(failed_before))
     kept = gate.flow_to_keep(progress, run, approval) if run.status in UNDONE else ()
     has_ended = run.status == "done" or run.status in UNDONE
-    if run.status == "failed" and outcome.is_cut and not any(each.uncertain_tools for each in kept):
-        agenda = agenda.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
+    if run.status == "failed" and outcome.is_cut and not any(flow.uncertain_tools for flow in kept):
+        status = "waiting" if run.begun else top.status
+        agenda = agenda.with_top(progress.model_copy(update={"status": status}))
     elif has_ended:
         if run.status == "failed" and not kept and run.begun and keeps_failed:
             kept = (progress.model_copy(update={"status": "failed"}),)  # a person takes over what was answered
@@ -74,17 +77,19 @@ def after_run(
     pending = None if has_ended else approval.pending
     if pending is None and run.status == "active" and _still_waits(state, top, replies, approval, tools):
         pending = state.request.conversation.pending
+    chains = [reply.chain for reply in replies]
+    errors = [reply.error for reply in replies if reply.error]
     return replace(
         state,
         agenda=agenda,
         status=run.status if pending is None else "confirming",
         pending=pending,
         runs=(*state.runs, run),
-        chain=replies[-1].chain if replies else state.chain,
-        incomplete=state.incomplete or any(each.chain.incomplete for each in replies),
+        chain=chains[-1] if chains else state.chain,
+        incomplete=state.incomplete or any(chain.incomplete for chain in chains),
         calls=(*state.calls, *outcome.made),
-        notes=with_dropped((*state.notes, *outcome.notes), [each.chain for each in replies]),
-        error=next((each.error for each in reversed(replies) if each.error), state.error),
+        notes=with_dropped((*state.notes, *outcome.notes), chains),
+        error=errors[-1] if errors else state.error,
     )
 
 

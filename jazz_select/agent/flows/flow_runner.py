@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
-from itertools import takewhile
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from jazz_select.agent.conversation import ONE_OF, Part, PastCall, asked_now, kept_result, part_paths
+from jazz_select.agent.conversation import ONE_OF, InputOptions, Part, PastCall, asked_now, kept_result, part_paths
 from jazz_select.agent.flows.input_options import OptionLister
 from jazz_select.agent.known_flows import walk_flow
 from jazz_select.agent.option_names import option_named
@@ -28,7 +27,7 @@ from jazz_select.errors import (
 from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of, steps_named
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.flow.inputs import Input, InputState
-from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.json_values import is_object, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
@@ -157,23 +156,34 @@ def merge_runs(so_far: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     if not parts:
         return so_far
     facts = dict(so_far.facts)
+    lost = list(so_far.lost)
+    asks: list[str] = []
+    wrong: dict[str, str] = {}
+    choices: dict[str, tuple[Any, ...]] = {}
+    options: dict[str, InputOptions] = {}
     for part in parts:
         facts.update(part.facts)
-    lost = _still([name for part in (so_far, *parts) for name in part.lost], facts)
+        lost.extend(part.lost)
+        asks.extend(part.asks)
+        wrong.update(part.wrong)
+        choices.update(part.choices)
+        options.update(part.options)
     worst = max(parts, key=lambda part: _WORST[part.status])
+    texts = [part.text for part in parts if part.text]
+    refusals = [part.refusal for part in parts if part.refusal]
     return replace(
         so_far,
         status=worst.status,
         parts=parts,
         facts=facts,
-        lost=lost,
-        asks=tuple(dict.fromkeys(ask for part in parts for ask in part.asks)),
-        wrong={name: text for part in parts for name, text in part.wrong.items()},
-        choices={name: values for part in parts for name, values in part.choices.items()},
-        options={name: each for part in parts for name, each in part.options.items()},
-        text="\n\n".join(part.text for part in parts if part.text),
+        lost=_still(lost, facts),
+        asks=tuple(dict.fromkeys(asks)),
+        wrong=wrong,
+        choices=choices,
+        options=options,
+        text="\n\n".join(texts),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
-        refusal=next((part.refusal for part in parts if part.refusal), ""),
+        refusal=refusals[0] if refusals else "",
     )
 
 
@@ -268,14 +278,22 @@ class FlowRunner:
         if flow.manual:
             return replace(run, status="blocked")
         step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
-        point = step if isinstance(step, GuidedDecisionPoint) else None
-        names = [step] if isinstance(step, str) else [*point.candidate_tools] if point else []
-        if not names or any(name in self.executor.tools or name not in flow.optional_tools for name in names):
+        names: list[str] = []
+        if isinstance(step, str):
+            names = [step]
+        elif isinstance(step, GuidedDecisionPoint):
+            names = list(step.candidate_tools)
+        if not names:
             return run
+        for name in names:
+            # One tool that is connected is enough; one that the flow requires was checked when the agent was created.
+            if name in self.executor.tools or name not in flow.optional_tools:
+                return run
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
     async def _run_chain(self, flow: BaseFlow, so_far: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
-        names, chain = [name for name, _ in left], [step for _, step in left]
+        names = [name for name, _ in left]
+        chain = [step for _, step in left]
         has_stayed = so_far.left[:1] == tuple(names[:1])
         if so_far.tool and has_stayed and self._may_be(so_far.tool, chain[0]):
             chain = [so_far.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
@@ -288,32 +306,46 @@ class FlowRunner:
         size, later = self._until_effect(chain, so_far.facts)
         size = min(size, self._until_input(flow, so_far, chain))
         ran = await self._execute_steps(flow, so_far, chain[:size], later)
-        good = [record for record in ran.records if record.status == "ok"]
+        run = self._run_after(so_far, ran)
+        if ran.status == "ok":
+            if size == len(chain):
+                return run
+            return await self._run_chain(flow, run, left[size:])
         tried = [record for record in ran.records if record.attempts]
+        is_open = ran.status == "open" or any(self._may_go_on(record) for record in tried[-1:])
+        good = (*so_far.records, *_succeeded(ran.records))
+        return self._stopped_run(run, ran.records[-1], good, is_open=is_open)
+
+    def _run_after(self, so_far: FlowRun, ran: RunResult) -> FlowRun:
+        """Return the run after these steps, and report the calls they made."""
+        good = _succeeded(ran.records)
+        own = dict(so_far.own)
+        for record in good:
+            own.update(output_fields(record.output))
+        tried = [record for record in ran.records if record.attempts]
+        # An output that breaks its schema fails the step, but its call has been made and is never repeated.
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
-        own = {**so_far.own, **{name: value for record in good for name, value in output_fields(record.output).items()}}
-        went_on = [record for record in tried[-1:] if self._may_go_on(record)]
-        refused = [record for record in tried[-1:] if record.status == "refused"]
-        calls = [self._stored_call(record) for record in (*called, *went_on, *refused)]
+        stored = list(called)
+        if tried and self._may_go_on(tried[-1]):
+            stored.append(tried[-1])  # the model that goes on has to see what failed
+        if tried and tried[-1].status == "refused":
+            stored.append(tried[-1])
+        calls = [self._stored_call(record) for record in stored]
         for call in calls:
             self.made(call)
-        run = replace(
+        return replace(
             so_far,
             records=(*so_far.records, *ran.records),
             facts=dict(ran.context),
             lost=_still(so_far.lost, ran.context),
             own=own,
             ran=(*so_far.ran, *calls),
-            done=(*so_far.done, *names[: len(called)]),
-            left=tuple(names[len(called) :]),
+            done=(*so_far.done, *so_far.left[: len(called)]),
+            left=so_far.left[len(called) :],
             tool="",
             last=good[-1].tool if good else so_far.last,
             final=so_far.final or any(self._destroys(record) for record in tried),
         )
-        if ran.status == "ok":
-            return run if size == len(chain) else await self._run_chain(flow, run, left[size:])
-        good = [*so_far.records, *good]
-        return self._stopped_run(run, ran.records[-1], tuple(good), is_open=bool(went_on) or ran.status == "open")
 
     def _destroys(self, record: StepRecord) -> bool:
         return record.status != "refused" and self.executor.tools[record.tool].destructive
@@ -363,14 +395,17 @@ class FlowRunner:
             return len(chain), []
         if effects[0]:
             return effects[0], []
-        known = [tool for tool in takewhile(lambda each: each is not None, tools) if tool is not None]
+        known: list[Tool] = []
         later: list[CallToCome] = []
-        for place, tool in enumerate(known):
-            if place and not tool.reads:
+        for tool in tools:
+            if tool is None:
+                break  # a decision point: what follows it is not known yet
+            if known and not tool.reads:
                 bound = bind_context(tool, self.fixed)
                 arguments, missing = arguments_of(bound, facts, self.fixed)
-                sources = _sources_of(missing, known[:place])
+                sources = _sources_of(missing, known)
                 later.append(CallToCome(bound, arguments, tuple(missing), sources))
+            known.append(tool)
         return 1, later
 
     def _stopped_run(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, is_open: bool) -> FlowRun:
@@ -442,11 +477,16 @@ class FlowRunner:
 
         A value that is also an input of such a tool is left out: the user can give it.
         """
-        tools = [self.executor.tools[each.tool] for each in run.ran if each.tool in self.executor.tools]
-        named = [*(each.name for tool in tools for each in outputs(tool)), *run.own]
-        taken = {folded_name(name) for tool in tools for name in fields(tool.input_schema)}
-        given = {folded_name(name) for name in named} - taken
-        return tuple(name for name in missing if folded_name(name) in given)
+        returned = set(map(folded_name, run.own))
+        taken: set[str] = set()
+        for call in run.ran:
+            tool = self.executor.tools.get(call.tool)
+            if tool is None:
+                continue
+            returned.update(folded_name(output.name) for output in outputs(tool))
+            taken.update(map(folded_name, fields(tool.input_schema)))
+        expected = returned - taken
+        return tuple(name for name in missing if folded_name(name) in expected)
 
     def _may_be(self, tool: str, step: Step) -> bool:
         """Whether this step still allows the stored tool: the stored state may have been edited."""
@@ -690,6 +730,10 @@ async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
         return replace(run, status="failed", problem=describe_error(error))
 
 
+def _succeeded(records: Sequence[StepRecord]) -> list[StepRecord]:
+    return [record for record in records if record.status == "ok"]
+
+
 def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(lost) if name not in facts)
 
@@ -700,4 +744,4 @@ def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
 
 def output_fields(output: object) -> dict[str, Any]:
     """Return the values of a tool's output by name."""
-    return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
+    return dict(output) if is_object(output) else {RESULT: output}

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.agent.conversation import InputOptions
 from jazz_select.errors import CannotDo, WrongValue
 from jazz_select.flow.inputs import Input, InputState, ToolChoices
+from jazz_select.json_values import is_object
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.executor import arguments_of
 from jazz_select.routing.flow_inputs import entries_of, in_type_of
@@ -101,17 +102,20 @@ def _read_options(output: object, choices: ToolChoices, call: str) -> tuple[Inpu
 def _options(entries: Sequence[Any], choices: ToolChoices, call: str) -> InputOptions:
     found: dict[str, tuple[Any, str]] = {}
     for entry in entries[:_MOST_READ]:
-        known = cast("Mapping[str, Any]", entry) if isinstance(entry, Mapping) else dict[str, Any]()
-        value = known.get(choices.value) if choices.value else cast("Any", entry)
+        known = entry if is_object(entry) else dict[str, Any]()
+        value = known.get(choices.value) if choices.value else entry
         if not _is_plain(value):
             continue
-        named = known.get(choices.label) if choices.label else None
-        shown = number_text(named if _is_plain(named) else value)
-        found.setdefault(str(value), (value, beginning(escape_invisible(one_line(shown)), _LONGEST_LABEL)))
-    labels = Counter(label for _, label in found.values())
-    told = [
-        (value, label if labels[label] == 1 else f"{label} ({number_text(value)})") for value, label in found.values()
-    ]
+        label = known.get(choices.label) if choices.label else None
+        if not _is_plain(label):
+            label = value
+        shown = escape_invisible(one_line(number_text(label)))
+        found.setdefault(str(value), (value, beginning(shown, _LONGEST_LABEL)))
+    count = Counter(label for _, label in found.values())
+    told: list[tuple[Any, str]] = []
+    for value, label in found.values():
+        # Entries of one label are told apart by their values.
+        told.append((value, label if count[label] == 1 else f"{label} ({number_text(value)})"))
     return InputOptions(entries=tuple(told), is_whole=len(entries) <= _MOST_READ, call=call)
 
 

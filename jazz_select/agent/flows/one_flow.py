@@ -48,13 +48,15 @@ class _Collected(NamedTuple):
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
     """Return the situation of a model that chooses the next tool: goal, progress, and the effect of each tool."""
+    steps = [f"- {one_line(step)}" for step in flow.steps]
+    effects = [f"{name_shown(tool.name)} {tool.effect}" for tool in tools]
     parts = {
         "said by the user, in turn": view.render_heard(),
         "procedure": one_line(f"{flow.display_name}: {flow.description}"),
-        "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
+        "its steps": "\n".join(steps),
         "calls made so far": view.render_calls(),
         "known": view.render_facts(),
-        "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
+        "effects": "\n".join(effects),
     }
     if view.ledger is not None:  # stable parts first, for the provider's prompt cache
         parts = {name: parts[name] for name in ("known", "procedure", "its steps", *parts)}

@@ -217,21 +217,34 @@ class OpenFlowQuestion:
             self._can_do,
             f"TOOLS SHOWN:\n{tool_lines(self.always)}" if self.always and not native else "",
         )
-        calls = "\n".join(each.text for each in self.view.call_lines() if not each.turn)
-        case = "ASKED ABOUT A PROCEDURE" if self.only_about else "WITH A PROCEDURE"
-        called = f"; to the user it is {json_line(self._title)}" if self._title else ""
+        texts = list(shown)
+        if native:  # the provider is given the tools beside the messages
+            texts = [each for each in shown if each.what != "tool"]
+        now = f"{_NOW}\n{self._present(native=native)}"
+        return [
+            Message(role="system", content=_join_paragraphs(rules)),
+            *_in_turn(self.view, texts, now),
+        ]
+
+    def _present(self, *, native: bool) -> str:
+        """Return what holds in this turn alone, which stands last so that all before it stays as it was."""
+        case = f"WITHOUT A PROCEDURE. {_NONE_FITS}"
+        if self.flow:
+            kind = "ASKED ABOUT A PROCEDURE" if self.only_about else "WITH A PROCEDURE"
+            called = f"; to the user it is {json_line(self._title)}" if self._title else ""
+            case = f"{kind}: {name_shown(self.flow)}{called}."
         usable = self.usable.values() if native else self.usable
-        now = (
-            f"{case}: {name_shown(self.flow)}{called}." if self.flow else f"WITHOUT A PROCEDURE. {_NONE_FITS}",
-            f"Tools that may be called now: {', '.join(map(name_shown, usable)) or 'none'}.",
+        usable_names = ", ".join(map(name_shown, usable))
+        calls = "\n".join(each.text for each in self.view.call_lines() if not each.turn)
+        paragraphs = (
+            case,
+            f"Tools that may be called now: {usable_names or 'none'}.",
             *self._waiting_flows,
             self._other_flows_text,
             f"{_CALLS_THEN}\n{calls}" if calls else "",
             self._lost_outputs_text,
         )
-        texts = [each for each in shown if not (native and each.what == "tool")]
-        conversation = _in_turn(self.view, texts, f"{_NOW}\n{_join_paragraphs(now)}")
-        return [Message(role="system", content=_join_paragraphs(rules)), *conversation]
+        return _join_paragraphs(paragraphs)
 
     @property
     def _title(self) -> str:
@@ -240,15 +253,22 @@ class OpenFlowQuestion:
     @property
     def _waiting_flows(self) -> tuple[str, ...]:
         view = self.view
-        waits = next((each.waits_for for each in view.flows if each.name == self.within), "") or view.waits_for
-        asks_itself = self.flow and not self.only_about and view.waits_for and view.waiting == self.within
-        return (
-            f"IT WAITS FOR:\n{json_line(waits)}" if self.only_about and waits else "",
-            f"{_WAITING}\n{json_line(view.waits_for)}" if asks_itself else "",
-            _GOES_ON if self.goes_on else "",
-            f"{_NO_YES} {view.no_yes}" if view.no_yes else "",
-            _MISSING.format(", ".join(map(name_shown, self.missing))) if self.missing else "",
-        )
+        lines: list[str] = []
+        if self.only_about:
+            own = [each.waits_for for each in view.flows if each.name == self.within]
+            waits_for = (own[0] if own else "") or view.waits_for
+            if waits_for:
+                lines.append(f"IT WAITS FOR:\n{json_line(waits_for)}")
+        elif self.flow and view.waits_for and view.waiting == self.within:
+            lines.append(f"{_WAITING}\n{json_line(view.waits_for)}")
+        if self.goes_on:
+            lines.append(_GOES_ON)
+        if view.no_yes:
+            lines.append(f"{_NO_YES} {view.no_yes}")
+        if self.missing:
+            names = ", ".join(map(name_shown, self.missing))
+            lines.append(_MISSING.format(names))
+        return tuple(lines)
 
     @property
     def _facts_text(self) -> str:
@@ -567,22 +587,24 @@ class OpenFlows:
         ledger = draft.view.ledger
         shown, procedures = await self._record_shown(ledger, flow, tools)
         offered = [*tools, *ends]
-        usable = [each.name for each in offered]
+        usable = [tool.name for tool in offered]
         always = _Reports().tools(hands_back=True)
         if ledger is not None and offered:
-            own = {each.name: each for each in (*always, *ends)}
-            offered = [*own.values(), *(self.tools[each.name] for each in shown if each.what == "tool")]
-        names = {each.name: name for name, each in shown_names(offered).items()}
+            # Those of this turn replace their namesakes, since they report to this turn.
+            ending = {tool.name: tool for tool in (*always, *ends)}
+            shown_tools = [self.tools[each.name] for each in shown if each.what == "tool"]
+            offered = [*ending.values(), *shown_tools]
+        names = {tool.name: name for name, tool in shown_names(offered).items()}
         question = replace(
             draft,
-            flow=flow.name if flow is not None else "",
-            procedure=procedures[flow.name] if flow is not None else "",
-            missing=[each for each in tools_named(flow) if each not in self.tools] if flow is not None else (),
             offers=self.offers(),
             shown=None if ledger is None else shown_texts(shown, self.tools, procedures),
             always=always,
-            usable={each: names[each] for each in usable},
+            usable={name: names[name] for name in usable},
         )
+        if flow is not None:
+            missing = [name for name in tools_named(flow) if name not in self.tools]
+            question = replace(question, flow=flow.name, procedure=procedures[flow.name], missing=missing)
         return question, offered
 
     async def _record_shown(
@@ -591,24 +613,34 @@ class OpenFlows:
         """Add the flow and tools to what the ledger has shown, and return that with the procedures by flow."""
         if ledger is None:
             return (), await self._procedures((), flow)
-        now: list[tuple[Literal["procedure", "tool"], str]] = [("tool", each.name) for each in tools]
+        now: list[tuple[Literal["procedure", "tool"], str]] = [("tool", tool.name) for tool in tools]
         if flow is not None:
             now.insert(0, ("procedure", flow.name))
-        before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
+        before = ledger.rest
+        procedures = await self._procedures(before, flow)
         while before is not ledger.rest:  # a concurrent part has added to the ledger meanwhile
-            before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
-        gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self.tools)]
-        shown = shown_with(() if gone else before, now, ledger.turn)
+            before = ledger.rest
+            procedures = await self._procedures(before, flow)
+        gone: list[str] = []
+        for each in before:
+            known = self.tools if each.what == "tool" else procedures
+            if each.name not in known:
+                gone.append(each.name)
         if gone:
-            ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
-        elif (
-            len(shown) > len(now)
-            and sum(estimate_tokens(each.text) for each in shown_texts(shown, self.tools, procedures)) > MOST_TOKENS
-        ):
             shown = shown_with((), now, ledger.turn)
-            ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
+            ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
+        else:
+            shown = shown_with(before, now, ledger.turn)
+            if len(shown) > len(now) and self._tokens(shown, procedures) > MOST_TOKENS:
+                shown = shown_with((), now, ledger.turn)
+                ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
         ledger.rest = shown
         return shown, procedures
+
+    def _tokens(self, shown: Sequence[FirstShown], procedures: Mapping[str, str]) -> int:
+        """Return about how many tokens the texts of what was shown take."""
+        texts = shown_texts(shown, self.tools, procedures)
+        return sum(estimate_tokens(each.text) for each in texts)
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
         flows = {each.name: self.find(each.name) for each in shown if each.what == "procedure"}
