@@ -156,16 +156,26 @@ def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) ->
 def _lines(chain: Chain, most: int) -> list[_Line]:
     """Return the whole transcript. All text is quoted, so that none can fake a line or a mark."""
     lines: list[_Line] = []
-    asked = max((n for n, each in enumerate(chain.messages) if each.role == "user"), default=-1)
+    asked = -1
     for number, message in enumerate(chain.messages):
-        kind = "request" if number == asked else "system" if message.role == "system" else "message"
-        text = _quote_within(message.content, most) if number == asked else _quote(message.content)
-        line = f"[{name_shown(message.role)}] {text}"
+        if message.role == "user":
+            asked = number
+    for number, message in enumerate(chain.messages):
+        quoted = _quote_within(message.content, most) if number == asked else _quote(message.content)
+        if number == asked:
+            kind = "request"
+        elif message.role == "system":
+            kind = "system"
+        else:
+            kind = "message"
+        line = f"[{name_shown(message.role)}] {quoted}"
         lines.append(_Line(kind, line, len(line)))
     entries = list(chain.entries)
     if chain.answer and entries and entries[-1] == AssistantText(text=chain.answer):
         entries.pop()  # it is in CLOSING ANSWER
-    lines += [_Line(entry.kind, text, len(text)) for entry in entries for text in (_entry(entry),)]
+    for entry in entries:
+        text = _entry(entry)
+        lines.append(_Line(entry.kind, text, len(text)))
     return lines
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import (
@@ -43,6 +43,7 @@ from jazz_select.chat.client import ChatClient, ChatReply
 from jazz_select.chat.json_reader import BROKEN, parse_whole
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
+from jazz_select.json_values import is_array, is_object
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
@@ -302,15 +303,23 @@ class _Loop:
     def composed(self) -> list[Message]:
         """Return the messages so far, in the form in which this model calls tools now."""
         client = self.asker.client
-        ending = self.ending = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
+        ending = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
+        self.ending = ending
         native = client.takes_tools and bool(ending.offered)
-        self.names = {name: tool.name for name, tool in shown_names(ending.offered).items()} if native else {}
-        self.messages = tuple(self.given(native) if callable(self.given) else self.given)
-        more = ending.instructions + (f" {ending.last}" if self.options.chain_limit == 1 else "")
+        self.names = {}
+        if native:
+            self.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
+        given = self.given(native) if callable(self.given) else self.given
+        self.messages = tuple(given)
+        more = ending.instructions
+        if self.options.chain_limit == 1:
+            more = f"{more} {ending.last}"
         if not self.tools_described:
             first = opening(self.messages, ending.offered, more, native=native)
+        elif more:
+            first = with_system(self.messages, more)
         else:
-            first = with_system(self.messages, more) if more else list(self.messages)
+            first = list(self.messages)
         return first + replay_messages(self.entries, self.own_names)
 
     def resume(self, after: Chain) -> None:
@@ -509,10 +518,10 @@ class _Loop:
         return read
 
     def _tool_named_in(self, value: object) -> str:
-        objects = cast("list[object]", value) if isinstance(value, list) else [value]
+        objects = value if is_array(value) else [value]
         for each in islice(objects, MOST_STEPS):
-            if isinstance(each, Mapping):
-                fields = cast("Mapping[str, object]", each)
+            if is_object(each):
+                fields = each
                 texts = {text for text in (*fields, *fields.values()) if isinstance(text, str)}
                 found = next((tool.name for tool in self.ending.offered if tool.name in texts), "")
                 if found:

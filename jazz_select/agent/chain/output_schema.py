@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from jazz_select.chat.json_reader import BROKEN, ends_as_json, find_embedded, parse_whole, repaired, too_large
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import too_much
+from jazz_select.json_values import is_object, too_much
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, at_path
 from jazz_select.text import LONGEST_PROBLEM, beginning, json_line, problem_of
 from jazz_select.threads import in_daemon_thread
@@ -135,6 +135,6 @@ def _of_model(model: "type[BaseModel]") -> Mapping[str, Any]:
 
 
 def _of_mapping(schema: object) -> Mapping[str, Any]:
-    if not isinstance(schema, Mapping):
+    if not is_object(schema):
         raise ConfigError(f"schema must be a JSON Schema as a mapping or a pydantic class, got {type(schema).__name__}")
-    return cast("Mapping[str, Any]", schema)
+    return schema

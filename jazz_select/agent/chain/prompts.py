@@ -23,7 +23,7 @@ from jazz_select.arguments import Constraint, Count, Positive, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import storable_text, unquoted_json
+from jazz_select.json_values import is_object, storable_text, unquoted_json
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.plans.plan import PlanStep
@@ -162,29 +162,37 @@ def brief_tool_line(tool: Tool) -> str:
     shown = schema_shown(tool.input_schema)
     inputs: list[str] = []
     for name, (part, required) in fields(shown).items():
-        given: dict[str, Any] = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
-        bare = {key: each for key, each in given.items() if key not in _TOLD}
+        own = part if is_object(part) else dict[str, Any]()
+        bare = {key: value for key, value in own.items() if key not in _TOLD}
         kind = _input(bare, shown, is_brief=True)
-        named = name_shown(name) if required else f"{name_shown(name)}?"
-        inputs.append(named if kind == "string" else f"{named}: {kind if isinstance(kind, str) else json_line(kind)}")
-    more = f" ({tool.effect})" if not tool.reads else ""
-    return as_text(in_one_line(f"{name_shown(tool.name)}({', '.join(inputs)}): {tool.description}{more}"))
+        text = name_shown(name) if required else f"{name_shown(name)}?"
+        if not isinstance(kind, str):
+            text = f"{text}: {json_line(kind)}"
+        elif kind != "string":  # an input of which nothing is said is a text
+            text = f"{text}: {kind}"
+        inputs.append(text)
+    effect = "" if tool.reads else f" ({tool.effect})"
+    return as_text(in_one_line(f"{name_shown(tool.name)}({', '.join(inputs)}): {tool.description}{effect}"))
 
 
 def _tool_line(tool: Tool, *, is_brief: bool) -> str:
     shown = schema_shown(tool.input_schema)
-    inputs = fields(shown) if not shown.keys() - _OF_PLAIN_OBJECTS else {}
+    # A schema that says more than its fields is shown whole.
+    inputs = {} if shown.keys() - _OF_PLAIN_OBJECTS else fields(shown)
+    described: Any = {}
     if inputs or not shown.get("properties"):
-        described: Any = {
-            name if required else f"{name}?": _input(part, shown, is_brief=is_brief)
-            for name, (part, required) in inputs.items()
-        }
+        for name, (part, required) in inputs.items():
+            key = name if required else f"{name}?"
+            described[key] = _input(part, shown, is_brief=is_brief)
     else:
         described = told_schema(shown)
-    returned = list(fields(tool.output_schema)) if tool.output_schema is not None and not is_brief else []
-    gives = [f"returns {', '.join(map(name_shown, returned[:_MOST_RETURNED]))}"] if returned else []
-    more = "; ".join((*_effect(tool), *gives))
-    return f"{name_shown(tool.name)} {json_line(described)}: {json_line(tool.description)}{more and f' ({more})'}"
+    notes = list(_effect(tool))
+    returned = [] if tool.output_schema is None or is_brief else list(fields(tool.output_schema))
+    if returned:
+        names = map(name_shown, returned[:_MOST_RETURNED])
+        notes.append(f"returns {', '.join(names)}")
+    line = f"{name_shown(tool.name)} {json_line(described)}: {json_line(tool.description)}"
+    return f"{line} ({'; '.join(notes)})" if notes else line
 
 
 def offered_tool(name: str, tool: Tool) -> OfferedTool:
@@ -198,7 +206,7 @@ def _effect(tool: Tool) -> tuple[str, ...]:
 
 
 def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
-    given: dict[str, Any] = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
+    given: dict[str, Any] = dict(part) if is_object(part) else {}
     if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
         return told_schema(cast("object", part))
     about = given.get("description")

@@ -12,7 +12,7 @@ from jazz_select.chat.json_reader import ends_as_json, repaired, unquoted, value
 from jazz_select.chat.models import ModelLike
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.errors import ConfigError, PlanError
-from jazz_select.json_values import as_json
+from jazz_select.json_values import as_json, is_object
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import as_text, in_one_line, name_shown
 from jazz_select.threads import Deadline
@@ -121,8 +121,11 @@ def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
 
 def plan_instruction(actions: Mapping[str, str]) -> str:
     """Return the schema in words, for a model that takes none."""
-    lines = ((name_shown(name), in_one_line(" ".join(said.split()))) for name, said in actions.items())
-    listed = "\n".join(f"- {name}: {said}" if said else f"- {name}" for name, said in lines)
+    lines: list[str] = []
+    for name, description in actions.items():
+        explained = in_one_line(" ".join(description.split()))
+        lines.append(f"- {name_shown(name)}: {explained}" if explained else f"- {name_shown(name)}")
+    listed = "\n".join(lines)
     return (
         'Answer with one JSON object, {"action": "...", "arguments": {...}, "reason": "..."}, and nothing else. '
         f"The actions are:\n{listed}"
@@ -166,9 +169,9 @@ def _decisions(text: str, *, finished: bool) -> list[Mapping[str, Any]]:
 
 
 def _decision(value: object) -> Mapping[str, Any] | None:
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return None
-    fields = cast("Mapping[str, Any]", value)
+    fields = value
     return fields if "action" in folded_fields(fields) or is_call(fields) else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.agent.conversation import PendingCall
 from jazz_select.agent.reading.expressions.reader import (
@@ -24,6 +24,7 @@ from jazz_select.agent.reading.expressions.reader import (
 from jazz_select.agent.reading.grounding import EDGES, Wanted, dates, fits, is_choice, normalized, same
 from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.consent import NEITHER, Consent, asks_to_wait, is_courtesy, is_every, read_consent
+from jazz_select.json_values import is_array
 from jazz_select.phrases import QUESTION_MARKS, SENTENCES, UNPARTED, phrases
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import Alternative, Schema, alternatives
@@ -355,26 +356,45 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingCon
     sighs is none. Several inputs are answered in their order, separated by commas. Without such a question, one to
     three plain words answer a single text input, such as a name, if none of them belongs to such a phrase.
     """
-    parts = [each.strip() for each in _BETWEEN.split(message.strip()) if each.strip()]
+    parts = [part.strip() for part in _BETWEEN.split(message.strip()) if part.strip()]
     if len(wanted) > 1 and len(parts) == len(wanted):
-        found = [
-            bare_answer({name: want}, part, context) or plain_answer({name: want}, part, context)
-            for (name, want), part in zip(wanted.items(), parts, strict=True)
-        ]
-        return {name: value for each in found for name, value in each.items()} if all(found) else {}
+        return _answers_in_order(wanted, parts, context)
     text = " ".join(nfkc(message).split()).strip(EDGES + " ")
     if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or QUESTION_MARKS & set(message):
         return {}
     ((name, want),) = wanted.items()
     declared = want.declared
     if declared is not None and declared.question:
-        own = _word_answers(name, want, text, context)
-        own = [] if own and is_no_value(text) else own
+        values = _word_answers(name, want, text, context)
+        if is_no_value(text):
+            values = []
     else:
-        words = normalized(text).split()
-        is_other = read_consent(text).answer != "neither" or all(word.strip(EDGES) in _no_names() for word in words)
-        own = [] if is_other else _plain(name, want, text)
-    return {name: own[0]} if len(own) == 1 and fits(name, own[0], want) else {}
+        values = _plain_unless_phrase(name, want, text)
+    if len(values) != 1 or not fits(name, values[0], want):
+        return {}
+    return {name: values[0]}
+
+
+def _answers_in_order(wanted: Mapping[str, Wanted], parts: Sequence[str], context: ReadingContext) -> dict[str, Any]:
+    """Return the values of several inputs, one part of the message for each; none if a part says none."""
+    values: dict[str, Any] = {}
+    for (name, want), part in zip(wanted.items(), parts, strict=True):
+        alone = {name: want}
+        answer = bare_answer(alone, part, context) or plain_answer(alone, part, context)
+        if not answer:
+            return {}
+        values.update(answer)
+    return values
+
+
+def _plain_unless_phrase(name: str, want: Wanted, text: str) -> list[object]:
+    """Return plain words as a value, unless they agree or refuse, or each of them belongs to such a phrase."""
+    words = normalized(text).split()
+    if read_consent(text).answer != "neither":
+        return []
+    if all(word.strip(EDGES) in _no_names() for word in words):
+        return []
+    return _plain(name, want, text)
 
 
 def _word_answers(name: str, want: Wanted, text: str, context: ReadingContext) -> list[object]:
@@ -407,12 +427,15 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
     """Return one to three plain words as the value of a text input without a format."""
     words = normalized(text).split()
     kinds = alternatives(want.part, want.root)
-    is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
-    if not is_text or any(_SHAPING & each.schema.keys() for each in kinds) or set(name_words(name)) & _SHAPED:
+    is_text = [kind.type for kind in kinds if kind.type != "null"] == ["string"]
+    if not is_text or any(_SHAPING & kind.schema.keys() for kind in kinds) or set(name_words(name)) & _SHAPED:
         return []
     if len(words) > _MOST_PLAIN or len(text) > _LONGEST_PLAIN:
         return []
-    return [] if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words) else [text]
+    for word in words:
+        if not word[0].isalpha() or word.strip(EDGES) in _no_names():
+            return []
+    return [text]
 
 
 def is_correction(message: str, context: ReadingContext = _UNKNOWN) -> bool:
@@ -461,16 +484,25 @@ def corrections(
     """
     known = {name: want for name, want in wanted.items() if name in answers}
     if rest := behind_correction(message):
-        instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest, context))]
+        instead: list[dict[str, Any]] = []
+        for name, want in known.items():
+            answer = bare_answer({name: want}, rest, context)
+            if answer:
+                instead.append(answer)
         if len(instead) == 1:
-            return {name: value for name, value in instead[0].items() if not same(value, answers[name])}
+            return _changed(instead[0], answers)
     said = set(normalized(message).split())
-    named = {name: want for name, want in known.items() if said & {*name_words(name)}}
-    found = {
-        name: value for each in named.items() for name, value in bare_answer(dict([each]), message, context).items()
-    }
-    found = found or thing_named(known, {name: str(value) for name, value in answers.items()}, message)
-    return {name: value for name, value in found.items() if not same(value, answers[name])}
+    found: dict[str, Any] = {}
+    for name, want in known.items():
+        if not said.isdisjoint(name_words(name)):
+            found.update(bare_answer({name: want}, message, context))
+    if not found:
+        found = thing_named(known, {name: str(value) for name, value in answers.items()}, message)
+    return _changed(found, answers)
+
+
+def _changed(values: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not same(value, answers[name])}
 
 
 def thing_named(wanted: Mapping[str, Wanted], like: Mapping[str, str], message: str) -> dict[str, Any]:
@@ -536,24 +568,27 @@ def _no_names() -> frozenset[str]:
     """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
     answers = ("yes", "no", "waits", "courtesy", "stops", "denies", "chooses", "unsure")
     others = ("scope", "times", "adds", "points", "between", "common", "sighs")
-    every = (phrase for kind in (*answers, *others) for phrase in phrases()[kind])
-    return frozenset(word for phrase in every for word in phrase.split())
+    words: set[str] = set()
+    for kind in (*answers, *others):
+        for phrase in phrases()[kind]:
+            words.update(phrase.split())
+    return frozenset(words)
 
 
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
     allowed = schema.get("enum")
     said = normalized(text)
-    if isinstance(allowed, list):
-        return [each for each in cast("list[object]", allowed) if in_words(normalized(str(each))) == in_words(said)]
+    if is_array(allowed):
+        return [each for each in allowed if in_words(normalized(str(each))) == in_words(said)]
     return _texts(text, schema.get("format"), alone=alone) if kind in {"string", ""} else []
 
 
 def _members_by_value(name: str, text: str, schema: Schema, context: ReadingContext) -> list[object]:
     """Return the only one of the choices that says the same time, day or number as an answer: "14:00" for "2 pm"."""
     members = schema.get("enum")
-    if not isinstance(members, list):
+    if not is_array(members):
         return []
-    listed = cast("list[object]", members)[:_MOST_COMPARED]
+    listed = members[:_MOST_COMPARED]
     for kind in ("time", "date", "number"):
         read = read_expression(text, kind, context, name)
         meant = read.understood if read.value is None else (read.value,)

@@ -25,6 +25,7 @@ from jazz_select.agent.reading.expressions.reader import (
 )
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input
+from jazz_select.json_values import is_array, is_object
 from jazz_select.lexicon import (
     homonyms,
     magnitude_words,
@@ -149,7 +150,7 @@ def refined(want: Wanted | None, declared: Input | None, options: InputOptions |
     part, root, _ = want or Wanted({"type": "string"}, {})
     if declared is None:
         return Wanted(part, root)
-    known = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
+    known = dict(part) if is_object(part) else {}
     members = listed_choices(declared, cast("object", part), root)
     if declared.by_tool is not None and options is not None and options.is_whole and options.entries:
         values = [value for value, _ in options.entries]
@@ -169,19 +170,26 @@ def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
 
 
 def _describe_kinds(name: str, want: Wanted) -> str:
-    found = alternatives(want.part, want.root)
-    kinds = dict.fromkeys(str(each.schema.get("format") or each.type or "any") for each in found)
-    members = [str(member) for each in found for member in _members(each.schema)]
-    kind = " or ".join(each for each in kinds if each != "null")
+    kinds: dict[str, None] = {}
+    members: list[str] = []
+    about = ""
+    for found in alternatives(want.part, want.root):
+        kind = str(found.schema.get("format") or found.type or "any")
+        if kind != "null":
+            kinds[kind] = None
+        members.extend(map(str, _members(found.schema)))
+        about = about or str(found.schema.get("description") or "")
+    shown = " or ".join(kinds)
     if members:
-        kind = f"one of {', '.join(members[:_MOST_MEMBERS])}{', …' if len(members) > _MOST_MEMBERS else ''}"
-    about = next((str(each.schema["description"]) for each in found if each.schema.get("description")), "")
-    return f"{name}: {kind}{f' ({at_word(about, _LONGEST_SHOWN)})' if about else ''}"
+        more = ", …" if len(members) > _MOST_MEMBERS else ""
+        shown = f"one of {', '.join(members[:_MOST_MEMBERS])}{more}"
+    explained = f" ({at_word(about, _LONGEST_SHOWN)})" if about else ""
+    return f"{name}: {shown}{explained}"
 
 
 def _members(schema: Schema) -> list[object]:
     listed = schema.get("enum")
-    return cast("list[object]", listed) if isinstance(listed, list) else []
+    return listed if is_array(listed) else []
 
 
 def ground(
@@ -224,12 +232,9 @@ def ground(
             found[name] = counted
     for name, want in wanted.items():
         several = unclear.get(name)
-        if name in found or not isinstance(several, list):
+        if name in found or not is_array(several):
             continue
-        checked = [
-            _count_value(name, value, want, evidence(value), context)
-            for value in cast("list[Any]", several)[:_MOST_MEANT]
-        ]
+        checked = [_count_value(name, value, want, evidence(value), context) for value in several[:_MOST_MEANT]]
         accepted = [value for value, why in checked if not why]
         if len(accepted) > 1:
             meant[name] = tuple(accepted)
@@ -244,8 +249,8 @@ def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list
     """
     lists: dict[str, list[Any]] = {}
     for name, value in values.items():
-        if name in wanted and isinstance(value, list) and value and not fits(name, cast("object", value), wanted[name]):
-            lists[name] = cast("list[Any]", value)
+        if name in wanted and is_array(value) and value and not fits(name, cast("object", value), wanted[name]):
+            lists[name] = value
     lengths = {len(each) for each in lists.values()}
     if len(lengths) != 1:
         return [values]
@@ -315,8 +320,8 @@ def _forms(value: Any) -> list[Any]:
 
 def _without_nulls(value: object) -> object:
     """Remove null members, by which a model marks what was not said."""
-    if isinstance(value, Mapping):
-        inside = cast("Mapping[str, object]", value).items()
+    if is_object(value):
+        inside = value.items()
         return {name: _without_nulls(inner) for name, inner in inside if inner is not None}
     return value
 
@@ -510,8 +515,14 @@ def numbers(text: str) -> Iterator[Decimal]:
     """Yield the numbers in a text: in digits, with points or commas for thousands or decimals, and in words."""
     text = normalized(text)
     for written in dict.fromkeys(found[1] for found in _number().finditer(text)):
-        yield from (Decimal(written),) if written.isdecimal() else decimals(written)
-    yield from map(Decimal, dict.fromkeys(each for both in _range().finditer(text) for each in both.groups()))
+        if written.isdecimal():
+            yield Decimal(written)
+        else:
+            yield from decimals(written)
+    ends: list[str] = []
+    for both in _range().finditer(text):
+        ends.extend(both.groups())
+    yield from map(Decimal, dict.fromkeys(ends))
     yield from map(Decimal, _spelled_numbers(text))
 
 
@@ -537,19 +548,19 @@ def dates(text: str) -> Iterator[tuple[str, str]]:
 
 def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object, object]]:
     """Yield the leaves of a value, each with its schema, and the keys that no schema declares."""
-    if isinstance(value, Mapping):
+    if is_object(value):
         named: dict[str, object] = {}
         for each in alternatives(part, root):
             known = each.schema.get("properties")
             named |= cast("dict[str, object]", known) if isinstance(known, dict) else {}
-        for name, inner in cast("Mapping[str, object]", value).items():
+        for name, inner in value.items():
             if name not in named:
                 yield name, {}
             yield from _leaves(inner, named.get(name, {}), root)
-    elif isinstance(value, list):
+    elif is_array(value):
         items: list[object] = [each.schema.get("items") for each in alternatives(part, root)]
         inside: object = next((each for each in items if each is not None), None)
-        for inner in cast("list[object]", value):
+        for inner in value:
             yield from _leaves(inner, inside, root)
     else:
         yield value, part

@@ -270,17 +270,16 @@ class SelectionReader:
         flow_key = flow_id(name)
         wanted = self.inputs(state, name)
         unclear = decision.unclear.get(flow_key, {})
-        objects = [
-            one
-            for values in (decision.values.get(flow_key, {}), *decision.repeated.get(flow_key, ()))
-            for one in each_object(values, wanted)
-        ]
+        objects: list[Mapping[str, Any]] = []
+        for values in (decision.values.get(flow_key, {}), *decision.repeated.get(flow_key, ())):
+            objects.extend(each_object(values, wanted))
         if not unclear and not any(objects):
             return [Grounded(every=flow_key in decision.every)]
         # What the agent proposed is no word of the user's: only a plain yes takes it over, or the user's own statement.
         # Of several choices, each was said by the user.
-        several = [values for each in state.agenda.flows for values in each.choices.values()]
-        offered = [values[0] for values in several if len(values) == 1]
+        offered: list[Any] = []
+        for flow in state.agenda.flows:
+            offered.extend(values[0] for values in flow.choices.values() if len(values) == 1)
         view = ConversationView.from_turn(state, self.titles.flow)
         heard = (*view.user_messages, *agreed_offer(view.last_answer, state.request.message))
         said: list[Grounded] = []
@@ -293,9 +292,10 @@ class SelectionReader:
                 found = ground(values, unclear, wanted, heard, offered, context)
             found = found._replace(wrong=_not_chosen(found, values, wanted, state))
             checked, more = await self.check_values(name, found)
-            notes += [note for note in more if note not in notes]
-            refused = (f"{name}: {each} does not count, since {why}" for each, why in found.refused.items())
-            notes += [note for note in refused if note not in notes]
+            refused = [f"{name}: {each} does not count, since {why}" for each, why in found.refused.items()]
+            for note in (*more, *refused):
+                if note not in notes:
+                    notes.append(note)
             _add_object(said, checked)
         return said
 
@@ -369,30 +369,38 @@ class SelectionReader:
     async def _read_for(self, state: TurnState, reading: Reading, names: Sequence[str]) -> Reading:
         """Have a model read the inputs of these flows, if no model has read the message yet and they take any."""
         found = reading.selection
-        message = reading.wanted or state.request.message
-        flows = [flow for each in names if (flow := self.flows.find(each)) is not None]
-        is_open = {each.name for each in state.agenda.flows}
-        takes = [each for each in flows if each.name in is_open or self._lacks_inputs(each, message, state)]
         was_asked = found is not None and (found.decision.attempts or found.decision.error)
-        if was_asked or not takes or not (self.model is not None or self.selector.has_model):
+        if was_asked or not (self.model is not None or self.selector.has_model):
+            return reading
+        message = reading.wanted or state.request.message
+        open_names = {flow.name for flow in state.agenda.flows}
+        takes: list[BaseFlow] = []
+        for name in names:
+            flow = self.flows.find(name)
+            if flow is not None and (flow.name in open_names or self._lacks_inputs(flow, message, state)):
+                takes.append(flow)
+        if not takes:
             return reading
         situation = self._situation(state, message)
         if situation is None:
             return reading
-        given = [candidate_of(each).as_metadata() for each in takes]
+        given = [candidate_of(flow).as_metadata() for flow in takes]
+        # It is known which flow is meant: only the inputs are read, so nothing else of the situation is shown.
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_refuse_all, speaks="")
         situation = replace(situation, procedures=None, calls=())
         selector = self.selector
-        of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
-        selecting = of_one.select(state.request.message, given, situation=situation)
+        if self.model is not None:
+            selector = FlowSelector(None, selector.flow_registry)
+        selecting = selector.select(state.request.message, given, situation=situation)
         read = await run_within_budget(selecting, what="its inputs")
         notes: list[str] = []
         wishes: list[Wish] = []
-        for each in reading.wishes:
-            said = (
-                await self._ground_inputs(state, each.flow, read.decision, notes) if each.flow in names else [each.said]
-            )
-            wishes += [Wish(each.flow, each.said if one == NOTHING_SAID else one) for one in said]
+        for wish in reading.wishes:
+            if wish.flow not in names:
+                wishes.append(wish)
+                continue
+            for said in await self._ground_inputs(state, wish.flow, read.decision, notes):
+                wishes.append(Wish(wish.flow, wish.said if said == NOTHING_SAID else said))
         return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
 
     def missing_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
@@ -504,16 +512,16 @@ def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
     Several values for an input that is known are new only if the `message` itself has one of them.
     """
     folded = message.casefold()
-    values = {
-        name: value
-        for name, value in said.values.items()
-        if waiting.answers.get(name) != value and (name in waiting.asks or not _is_found(waiting, name, value))
-    }
-    unclear = {
-        name: several
-        for name, several in said.unclear.items()
-        if name not in waiting.answers or any(str(each).casefold() in folded for each in several)
-    }
+    values: dict[str, Any] = {}
+    for name, value in said.values.items():
+        if waiting.answers.get(name) == value:
+            continue
+        if name in waiting.asks or not _is_found(waiting, name, value):
+            values[name] = value
+    unclear: dict[str, tuple[Any, ...]] = {}
+    for name, several in said.unclear.items():
+        if name not in waiting.answers or any(str(value).casefold() in folded for value in several):
+            unclear[name] = several
     back = tuple(name for name in said.taken_back if name in waiting.answers)
     return said._replace(values=values, unclear=unclear, taken_back=back, refused={})
 

@@ -195,16 +195,20 @@ def _yearless(today: date, written: Sequence[tuple[int | None, int, int]]) -> Da
 
 def _nearest_days(today: date, month: int, day: int) -> Days:
     """Return the next such day from today on, and the last one as well if that one is far."""
-    years = range(today.year, today.year + _MOST_YEARS)
-    ahead = [date(year, month, day) for year in years if is_day(year, month, day)]
-    following = next((each for each in ahead if each >= today), None)
+    # 29 February is not in every year, so several years are tried each way.
+    following = None
+    for year in range(today.year, today.year + _MOST_YEARS):
+        if is_day(year, month, day) and date(year, month, day) >= today:
+            following = date(year, month, day)
+            break
     if following is None:
         return ()
     if (following - today).days <= _FAR:
         return (following,)
-    before = range(today.year, today.year - _MOST_YEARS, -1)
-    past = next(each for each in (date(y, month, day) for y in before if is_day(y, month, day)) if each < today)
-    return (past, following)
+    for year in range(today.year, today.year - _MOST_YEARS, -1):
+        if is_day(year, month, day) and date(year, month, day) < today:
+            return (date(year, month, day), following)
+    return (following,)
 
 
 def _day_of_month(today: date, day: int) -> Days:

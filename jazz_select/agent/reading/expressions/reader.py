@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import cache, lru_cache
+from itertools import product
 from typing import Any, Final, Literal
 
 from jazz_select.agent.reading.expressions.dates import InDoubt, read_days
@@ -217,25 +218,46 @@ def _tokens(text: str, language: str, name: str) -> tuple[Token, ...]:
 
 def _partly(reading: "_Reading", tokens: Sequence[Token]) -> Expression:
     """Return the longest part of an answer that says a value, if the rest says no other one."""
-    telling = _telling_of(reading.kind)
     for start, end in _spans(len(tokens)):
         found = reading.readings(tokens[start:end])
         is_article = end - start == 1 and "one" in tokens[start].senses  # "a couple" is not one
         if not found.readings or is_article:
             continue
         rest = [*tokens[:start], *tokens[end:]]
-        if any(each.senses.get("unit") in _DOUBTFUL and len(each.text) == 1 for each in rest):
-            break  # "2m" may be two million
-        own = _units_of(reading.name, reading.lexicon.language)
-        if reading.kind in _TYPES_OF_NUMBERS and any(_is_other_unit(each.senses.get("unit"), own) for each in rest):
-            break  # 90 is not what "90 minutes" says for `hours`
+        if _has_other_unit(reading, rest):
+            break
         is_changed = reading.kind != "time" and _is_changed(tokens, start, end, is_day=reading.kind == "date")
-        if is_changed or any(
-            telling & each.senses.keys() or _has_digit(each) for each in rest if not _is_other(each, reading.kind)
-        ):
-            return Expression(rest=" ".join(each.text for each in tokens))
-        return Expression(understood=_plain(found.readings), rest=" ".join(each.text for each in rest))
-    return Expression(rest=" ".join(each.text for each in tokens))
+        if is_changed or _tells_another(reading, rest):
+            break
+        return Expression(understood=_plain(found.readings), rest=_text_of(rest))
+    return Expression(rest=_text_of(tokens))
+
+
+def _has_other_unit(reading: "_Reading", rest: Sequence[Token]) -> bool:
+    """Whether a unit beside a number makes another value of it."""
+    own = _units_of(reading.name, reading.lexicon.language)
+    for token in rest:
+        unit = token.senses.get("unit")
+        if unit in _DOUBTFUL and len(token.text) == 1:
+            return True  # "2m" may be two million
+        if reading.kind in _TYPES_OF_NUMBERS and _is_other_unit(unit, own):
+            return True  # 90 is not what "90 minutes" says for `hours`
+    return False
+
+
+def _tells_another(reading: "_Reading", rest: Sequence[Token]) -> bool:
+    """Whether the rest of an answer may say another value of the kind."""
+    telling = _telling_of(reading.kind)
+    for token in rest:
+        if _is_other(token, reading.kind):
+            continue
+        if telling & token.senses.keys() or _has_digit(token):
+            return True
+    return False
+
+
+def _text_of(tokens: Sequence[Token]) -> str:
+    return " ".join(token.text for token in tokens)
 
 
 def _is_changed(tokens: Sequence[Token], start: int, end: int, *, is_day: bool) -> bool:
@@ -343,15 +365,15 @@ class _Reading:
         for place in range(1, len(tokens)):
             for first, second in ((tokens[:place], tokens[place:]), (tokens[place:], tokens[:place])):
                 days, times = self._days(first), self._times(second)
-                if days.readings and times.readings:
-                    shifts = _days_of_midnight(second)
-                    moments = [
-                        _moment(day + timedelta(days=shift), at, self.context.zone)
-                        for day in days.readings
-                        for at in times.readings
-                        for shift in shifts
-                    ]
-                    return _Found(tuple(each for each in moments if each is not None), days.is_sure)
+                if not days.readings or not times.readings:
+                    continue
+                moments: list[datetime] = []
+                # "Midnight" may end the day that is named, or begin it: each shift is a reading of its own.
+                for day, at, shift in product(days.readings, times.readings, _days_of_midnight(second)):
+                    moment = _moment(day + timedelta(days=shift), at, self.context.zone)
+                    if moment is not None:
+                        moments.append(moment)
+                return _Found(tuple(moments), days.is_sure)
         return _Found(())
 
 

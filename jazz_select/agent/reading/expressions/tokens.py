@@ -389,28 +389,39 @@ def _japanese(text: str, lexicon: Lexicon) -> Iterator[Token]:
     while place < len(text):
         day = _JAPANESE_DAY.match(text, place)
         if day:
-            year = int(day["year"]) if day["year"] else None
-            month, number = int(day["month"]), int(day["day"])
-            valid = is_day(year or _CENTURY, month, number)
-            yield Token(day.group(), {"date": ((year, month, number),)} if valid else {}, in_figures=True)
+            yield _japanese_day(day)
             place = day.end()
             continue
         if text[place].isdecimal():
             token, end = _figure(text, place, lexicon)
-            if not token.senses and _FIGURE.match(text, place):
-                figure = _FIGURE.match(text, place)
-                end = figure.end() if figure else end
-                token = Token(text[place:end], _figure_senses(figure, lexicon) if figure else {}, in_figures=True)
+            figure = None if token.senses else _FIGURE.match(text, place)
+            if figure:
+                end = figure.end()
+                token = Token(figure.group(), _figure_senses(figure, lexicon), in_figures=True)
             yield token
             place = end
             continue
-        size = next((size for size in range(longest, 0, -1) if text[place : place + size] in words), 0)
-        piece = text[place : place + max(size, 1)]
+        size = 1
+        for length in range(longest, 0, -1):
+            if text[place : place + length] in words:
+                size = length
+                break
+        piece = text[place : place + size]
         if piece == "-" and text[place + 1 : place + 2].isdecimal() and not place:
             yield Token(piece, {"minus": True})
         else:
             yield Token(piece, words.get(piece, {}))
         place += len(piece)
+
+
+def _japanese_day(day: re.Match[str]) -> Token:
+    """Return the token of a day in figures, such as 3月5日. It has no sense if no year has that day."""
+    year = int(day["year"]) if day["year"] else None
+    month, number = int(day["month"]), int(day["day"])
+    senses: dict[str, Any] = {}
+    if is_day(year or _CENTURY, month, number):
+        senses["date"] = ((year, month, number),)
+    return Token(day.group(), senses, in_figures=True)
 
 
 def _with_figures(text: str) -> str:
@@ -430,21 +441,28 @@ def _kanji_number(text: str) -> Decimal | None:
     """Return the number that digits and kanji write, by the values that Unicode gives them."""
     whole = part = Decimal(0)
     digits = ""
-    for each in text:
-        value = Decimal(int(unicodedata.numeric(each))) if each not in ".," else None
-        if value is None or value < 10:  # noqa: PLR2004
-            digits += each if value is None else str(value)
-            continue
-        try:
-            count = Decimal(digits.replace(",", "")) if digits else Decimal(1 if value < _MYRIAD else 0)
-        except ArithmeticError:
-            return None
-        digits = ""
-        if value < _MYRIAD:
-            part += count * value
-        else:
-            whole, part = whole + (part + count or 1) * value, Decimal(0)
     try:
-        return whole + part + (Decimal(digits.replace(",", "")) if digits else 0)
-    except ArithmeticError:
+        for character in text:
+            if character in ".,":
+                digits += character
+                continue
+            value = Decimal(int(unicodedata.numeric(character)))
+            if value < 10:  # noqa: PLR2004
+                digits += str(value)
+                continue
+            if digits:
+                count = Decimal(digits.replace(",", ""))
+                digits = ""
+            else:
+                # 百 alone is one hundred. 万 alone is one myriad too, which the sum below adds where nothing precedes.
+                count = Decimal(1 if value < _MYRIAD else 0)
+            if value < _MYRIAD:
+                part += count * value
+            else:
+                whole += (part + count or 1) * value
+                part = Decimal(0)
+        if digits:
+            part += Decimal(digits.replace(",", ""))
+    except ArithmeticError:  # such as "1.2.3"
         return None
+    return whole + part
