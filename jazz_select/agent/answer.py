@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
@@ -11,7 +11,7 @@ from jazz_select.agent.conversation import InputOptions, OpenFlow, PendingCall, 
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.option_names import shown_labels
 from jazz_select.agent.titles import Titles, shown_value
-from jazz_select.agent.turn import FlowRun, TurnState
+from jazz_select.agent.turn import FlowRun, TurnState, TurnStatus
 from jazz_select.agent.turn_events import listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import is_courtesy
@@ -19,7 +19,7 @@ from jazz_select.days import in_full
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.inputs import Input
-from jazz_select.json_values import as_json, json_text, storable, storable_fields
+from jazz_select.json_values import as_json, is_object, json_text, storable, storable_fields
 from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
@@ -61,13 +61,15 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
 
 def _failure_text(run: FlowRun, titles: Titles) -> str:
     name = titles.flow(run.flow)
-    unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
-    why = say("not_found", what=unfound) if unfound else ""
-    doubtful = _unknown_outcomes([step.tool for step in run.steps if step.unknown], titles)
+    unfound: dict[str, None] = {}
+    for part in run.all:
+        unfound.update(dict.fromkeys(map(in_words, part.unfound)))
+    why = say("not_found", what=", ".join(unfound)) if unfound else ""
+    texts = _unknown_outcomes([step.tool for step in run.steps if step.unknown], titles)
     if ran := _ran_before(run, titles):
         done = titles.done_already(ran)
-        doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
-    return " ".join(doubtful) or say("failed", title=name, why=why)
+        texts.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
+    return " ".join(texts) or say("failed", title=name, why=why)
 
 
 def _refusal_text(run: FlowRun, titles: Titles) -> str:
@@ -137,27 +139,36 @@ def question_for(
 
     An input whose value was refused is asked for alone. Days that may be meant are shown in full.
     """
-    refused = [name for name in asks if name in (wrong or {})]
-    asks = refused or asks
-    language = current_language()
-    meant = {
-        name: f" {say('or')} ".join(in_full(value, language) for value in values)
-        for name, values in (choices or {}).items()
-        if values
-    }
+    wrong = wrong or {}
+    options = options or {}
+    asks = [name for name in asks if name in wrong] or asks
+    problems = list(dict.fromkeys(in_one_line(text) for name, text in wrong.items() if name in asks))
+    meant = _meant_values(choices or {})
     declared = flow.all_inputs() if flow is not None else {}
-    problems = list(dict.fromkeys(in_one_line(text) for name, text in (wrong or {}).items() if name in asks))
-    one = flow is not None and flow.asks_one
-    if one or any(name in declared and declared[name].question for name in asks):
-        names = asked_now(flow, asks, wrong or {})
-        questions = (
-            _question(name, declared.get(name), meant.get(name, ""), (options or {}).get(name)) for name in names
-        )
+    asks_one = flow is not None and flow.asks_one
+    if asks_one or any(name in declared and declared[name].question for name in asks):
+        questions: list[str] = []
+        for name in asked_now(flow, asks, wrong):
+            questions.append(_question(name, declared.get(name), meant.get(name, ""), options.get(name)))
         return " ".join((*problems, *questions))
-    named = (
-        say("either", input=in_words(name), values=meant[name]) if name in meant else in_words(name) for name in asks
-    )
-    return " ".join((*problems, say("ask", inputs=", ".join(named))))
+    inputs: list[str] = []
+    for name in asks:
+        in_question = in_words(name)
+        if name in meant:
+            in_question = say("either", input=in_question, values=meant[name])
+        inputs.append(in_question)
+    return " ".join((*problems, say("ask", inputs=", ".join(inputs))))
+
+
+def _meant_values(choices: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Return the values that may be meant for each ambiguous input, as a text: "5 June or 12 June"."""
+    language = current_language()
+    joint = f" {say('or')} "
+    meant: dict[str, str] = {}
+    for name, values in choices.items():
+        if values:
+            meant[name] = joint.join(in_full(value, language) for value in values)
+    return meant
 
 
 def _question(name: str, declared: Input | None, meant: str, options: InputOptions | None) -> str:
@@ -209,12 +220,17 @@ def too_late_text(pending: PendingCall, became: Sequence[Before]) -> str:
     """
     if not any(became):
         return ""
-    ends = [*zip(pending.calls, became, strict=True)]
-    late = [
-        say("too_late" if end == "done" else "too_late_perhaps", call=each.display_name) for each, end in ends if end
-    ]
-    not_begun = [each for each, end in ends if not end]
-    return " ".join((*late, *((_not_done(not_begun),) if not_begun else ())))
+    texts: list[str] = []
+    not_begun: list[PendingCall] = []
+    for call, end in zip(pending.calls, became, strict=True):
+        if not end:
+            not_begun.append(call)
+            continue
+        key = "too_late" if end == "done" else "too_late_perhaps"
+        texts.append(say(key, call=call.display_name))
+    if not_begun:
+        texts.append(_not_done(not_begun))
+    return " ".join(texts)
 
 
 def repeated_question(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
@@ -264,8 +280,8 @@ def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
     for run in runs:
         returned: list[Any] = [*(part.own for part in run.all), *(step.output for step in run.steps)]
         for output in returned:
-            if isinstance(output, Mapping):
-                for name, value in cast("Mapping[str, Any]", output).items():
+            if is_object(output):
+                for name, value in output.items():
                     given.setdefault(name, []).append(value)
     return given
 
@@ -310,22 +326,41 @@ def done_so_far(state: TurnState, titles: Titles) -> str:
 
     Calls of a flow whose model has told of them are left out.
     """
-    told = [call for run in state.runs[:-1] if run.text for call in run.ran]
-    new = [each for each in state.calls if not any(each is call for call in told)]
-    known = [each for each in new if not each.failed and each.tool in titles.tools]
-    done = titles.list_titles(each.tool for each in known if not titles.tools[each.tool].reads)
+    told: set[int] = set()  # by identity: two calls with equal outputs are two calls
+    for run in state.runs[:-1]:
+        if run.text:
+            told.update(map(id, run.ran))
+    changes: list[str] = []
+    for call in state.calls:
+        tool = titles.tools.get(call.tool)
+        if id(call) in told or call.failed or tool is None or tool.reads:
+            continue
+        changes.append(call.tool)
+    done = titles.list_titles(changes)
     return say("done_now", tools=done) if done else ""
 
 
 def _call_outcomes(state: TurnState, titles: Titles) -> list[str]:
     """Say which calls of unfinished flows and chains succeeded, and which have an unknown outcome."""
-    steps = [step for run in state.runs if run.status != "done" for step in run.steps]
+    done: list[str] = []
+    doubtful: list[str] = []
+    for run in state.runs:
+        if run.status == "done":
+            continue
+        done.extend(step.tool for step in run.steps if step.status == "ok")
+        doubtful.extend(step.tool for step in run.steps if step.unknown)
     entries = state.chain.entries if state.chain is not None else ()
-    results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
-    done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
-    doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
-    texts = [say("done_until_then", tools=titles.list_titles(done))] if done else []
-    return texts + _unknown_outcomes(doubtful, titles)
+    for entry in entries:
+        if not isinstance(entry, ToolResult) or entry.tool in {FINISHED, BLOCKED}:
+            continue
+        if entry.ok:
+            done.append(entry.tool)
+        if entry.unknown:
+            doubtful.append(entry.tool)
+    texts = _unknown_outcomes(doubtful, titles)
+    if done:
+        texts.insert(0, say("done_until_then", tools=titles.list_titles(done)))
+    return texts
 
 
 def _only_looked_up(state: TurnState, titles: Titles) -> bool:
@@ -377,21 +412,36 @@ class AnswerWriter:
                 traced.note({"tier": tier.value, "given": state.value is not None})
         return cut_short(state, self.titles)
 
-    def _in_words(self, state: TurnState) -> TurnState:  # noqa: C901 - a text for each way to wait
+    def _in_words(self, state: TurnState) -> TurnState:
+        status, texts, back = self._parts_of_text(state)
+        is_late = _exceeded_budget() is not None
+        has_broken = isinstance(state.error, ChainError)
+        if has_broken and not is_late and not _only_looked_up(state, self.titles):
+            done = _call_outcomes(state, self.titles)
+            if done:
+                texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
+        if status in {"waiting", "confirming"} and not back and (queued := self._queued_text(state)):
+            texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
+        text = _paragraphs(state.text, *texts, back, _unfinished_text(state, self.titles))
+        if not is_late and (_was_not_read(state) or (not text and has_broken)):
+            # What was wished is kept, and the next message goes on with it.
+            text = _paragraphs(say("no_answer"), text)
+        if not text and not is_late:
+            text = self._closing_text(state, contact_of(state.request.facts))
+        if has_broken and state.pending is None:
+            status = "failed"
+        return replace(state, status=status, text=text, reason=_reason_of(state))
+
+    def _parts_of_text(self, state: TurnState) -> tuple[TurnStatus, list[str], str]:
+        """Return the status, what is said of the flows, and to which flow the turn comes back; a way to wait each."""
         status, titles = state.status, self.titles
         contact = contact_of(state.request.facts)
-        texts = [
-            worded(run, titles, contact)
-            for run in state.runs
-            if (run.status != "failed" or _exceeded_budget() is None) and not _is_unsaid(run, titles)
-        ]
         top = state.agenda.top
-        resumed = next((each for each in reversed(state.agenda.flows) if each.name == state.resumed), None)
-        back = "" if resumed is None else say("back", title=_title_among(resumed, state, titles))
         if status == "handed_over":
-            back = ""
-            texts = _taken_over(state, titles, contact)
-        elif state.way.pauses:
+            return status, _taken_over(state, titles, contact), ""
+        texts = self._texts_of_runs(state, contact)
+        back = self._back_to(state)
+        if state.way.pauses:
             status = status if state.pending is not None else "waiting"
         elif back and top is not None and state.request.schema is None:
             if state.pending is not None:
@@ -400,41 +450,39 @@ class AnswerWriter:
                 back = f"{back} {repeated_question(top, state, titles)}"
                 status = "waiting" if status == "done" else status
         elif state.pending is not None:
-            texts = [
-                *(
-                    worded(run, titles, contact)
-                    for run in state.runs
-                    if run.status in {"done", "blocked", "failed"} and not _is_unsaid(run, titles)
-                ),
-                *(run.text for run in state.runs[:-1] if run.status == "active"),
-                *(
-                    run.text or done_so_far(state, titles)
-                    for run in state.runs[-1:]
-                    if run.status not in {"done", "blocked", "failed"}
-                ),
-                state.pending.question(),
-            ]
+            texts = [*self._texts_before_question(state, contact), state.pending.question()]
         elif top is not None and top.status != "active" and (not state.runs or not state.runs[-1].begun):
             status, texts = "waiting", [repeated_question(top, state, titles)]
-        if isinstance(state.error, ChainError) and not _exceeded_budget() and not _only_looked_up(state, titles):
-            done = _call_outcomes(state, titles)
-            if done:
-                texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        if status in {"waiting", "confirming"} and not back and (queued := self._queued_text(state)):
-            texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
-        text = "\n\n".join(text for text in (state.text, *texts, back, _unfinished_text(state, titles)) if text)
-        if _exceeded_budget() is None and (_was_not_read(state) or (not text and isinstance(state.error, ChainError))):
-            # What was wished is kept, and the next message goes on with it.
-            text = "\n\n".join(filter(None, (say("no_answer"), text)))
-        if not text and _exceeded_budget() is None:
-            text = self._closing_text(state, contact)
-        reason = state.reason or (state.pending.reason if state.pending else "")
-        return replace(
-            state,
-            status="failed" if isinstance(state.error, ChainError) and state.pending is None else status,
-            text=text,
-            reason=reason or (state.runs[-1].problem if state.runs else ""),
-        )
+        return status, texts, back
+
+    def _texts_of_runs(self, state: TurnState, contact: str) -> list[str]:
+        """Return what is said of each flow that ran. After the time limit, that itself is said of the failed ones."""
+        is_late = _exceeded_budget() is not None
+        texts: list[str] = []
+        for run in state.runs:
+            if _is_unsaid(run, self.titles) or (is_late and run.status == "failed"):
+                continue
+            texts.append(worded(run, self.titles, contact))
+        return texts
+
+    def _texts_before_question(self, state: TurnState, contact: str) -> list[str]:
+        """Return what is said before the question for a yes: what ended, what models said, and what was done so far."""
+        ended = {"done", "blocked", "failed"}
+        texts: list[str] = []
+        for run in state.runs:
+            if run.status in ended and not _is_unsaid(run, self.titles):
+                texts.append(worded(run, self.titles, contact))
+        texts.extend(run.text for run in state.runs[:-1] if run.status == "active")
+        if state.runs and state.runs[-1].status not in ended:
+            texts.append(state.runs[-1].text or done_so_far(state, self.titles))
+        return texts
+
+    def _back_to(self, state: TurnState) -> str:
+        """Say to which flow the turn comes back; empty if to none."""
+        for flow in reversed(state.agenda.flows):
+            if flow.name == state.resumed:
+                return say("back", title=_title_among(flow, state, self.titles))
+        return ""
 
     def _closing_text(self, state: TurnState, contact: str) -> str:
         """Return a text for a turn that has none of its own: what it is about, or that nothing fits."""
@@ -507,13 +555,28 @@ def _taken_over(state: TurnState, titles: Titles, contact: str) -> list[str]:
     return [*texts, told_over, _turn_to(contact)]
 
 
+def _reason_of(state: TurnState) -> str:
+    """Return why the turn ended so: what was decided, why a call waits, or what went wrong in the last flow."""
+    if state.reason:
+        return state.reason
+    if state.pending is not None and state.pending.reason:
+        return state.pending.reason
+    return state.runs[-1].problem if state.runs else ""
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
 def _was_not_read(state: TurnState) -> bool:
     """Whether the model failed that was to read the message, so that only the same question is asked again."""
     top, before = state.agenda.top, state.request.conversation.active
     failed = state.selection is not None and bool(state.selection.decision.error)
     if not failed or state.runs or state.text or state.granted is not None:
         return False
-    return top is not None and before is not None and (top.name, top.answers) == (before.name, before.answers)
+    if top is None or before is None:
+        return False
+    return (top.name, top.answers) == (before.name, before.answers)
 
 
 def _is_unsaid(run: FlowRun, titles: Titles) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import time
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator, model_validator
@@ -19,6 +19,7 @@ from jazz_select.json_values import (
     Secret,
     canonical_bytes,
     exactly,
+    is_object,
     plain,
     shortened_json,
     signed,
@@ -164,24 +165,32 @@ class PendingCall(BaseModel):
 
     def _names_only_some(self, message: str) -> bool:
         """Whether a message names some of several calls alone, by their tools, arguments or numbers, or "for her"."""
-        own = [frozenset(stems(" ".join((each.tool, *map(str, each.given_arguments.values()))))) for each in self.calls]
-        said = {word for word in stems(message) if not all(word in each for each in own)}
-        named = [not said.isdisjoint(each) for each in own]
-        return (any(named) and not all(named)) or (bool(self.more) and names_some(message, len(own)))
+        words_of_calls: list[set[str]] = []
+        for call in self.calls:
+            arguments = map(str, call.given_arguments.values())
+            words_of_calls.append(set(stems(" ".join((call.tool, *arguments)))))
+        common = words_of_calls[0].intersection(*words_of_calls[1:])
+        telling = set(stems(message)) - common  # a word of all calls tells none of them apart
+        named = [not telling.isdisjoint(words) for words in words_of_calls]
+        if any(named) and not all(named):
+            return True
+        return bool(self.more) and names_some(message, len(words_of_calls))
 
     def question(self) -> str:
         """Return the question for the user."""
-        titles = {each.id: each.display_name for each in (*self.calls, *self.then)}
-        calls = "; ".join(each.describe(titles) for each in self.then)
-        named = (
-            say("as_named", things=", ".join(escape_invisible(json_line(each)) for each in self.named))
-            if self.named
-            else ""
-        )
-        about = " ".join(filter(None, (named, say("after_that", calls=calls) if calls else "")))
+        titles = {call.id: call.display_name for call in (*self.calls, *self.then)}
+        about: list[str] = []
+        if self.named:
+            things = [escape_invisible(json_line(name)) for name in self.named]
+            about.append(say("as_named", things=", ".join(things)))
+        if self.then:
+            later = [call.describe(titles) for call in self.then]
+            about.append(say("after_that", calls="; ".join(later)))
+        about_text = " ".join(filter(None, about))
         if self.more:
-            return question_together([(each.before, each.describe(titles)) for each in self.calls], about=about)
-        return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
+            together: list[tuple[Before, str]] = [(call.before, call.describe(titles)) for call in self.calls]
+            return question_together(together, about=about_text)
+        return question(self.display_name, self.words, self.arguments, before=self.before, about=about_text)
 
     def describe(self, titles: Mapping[str, str]) -> str:
         """Return the call in words; `titles` are those of the calls of its question, by id."""
@@ -230,27 +239,34 @@ class PendingCall(BaseModel):
         """
         if not self.uses or call.identity != identity_of(self.digest, call.arguments, call.words):
             return False
-        if not outputs.keys() >= {*self.uses}:
+        if not all(name in outputs for name in self.uses):
             return False
         own = PendingCall.from_call(call, flow=self.flow, path=self.path).arguments
         if self.door == "chain":
-            lost: list[str] = []
-            expected = cast(
-                "dict[str, Any]",
-                with_outputs(self.arguments, lambda each: outputs.get(each, Missing("it was not made")), lost),
-            )
-            given = {name: value for name, value in storable(expected).items() if value is not None}
-            return not lost and given == {name: value for name, value in own.items() if value is not None}
-        returned: dict[str, Any] = {}
-        for output in map(outputs.__getitem__, self.uses):
-            given = cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output}
-            returned |= {folded_name(name): value for name, value in given.items()}
-        others = {name: value for name, value in own.items() if name not in self.arguments}
+            return self._is_with_outputs(own, outputs)
         is_as_shown = all(name in own and own[name] == value for name, value in self.arguments.items())
-        return is_as_shown and all(
-            folded_name(name) in returned and storable(returned[folded_name(name)]) == value
-            for name, value in others.items()
-        )
+        added = {name: value for name, value in own.items() if name not in self.arguments}
+        return is_as_shown and self._are_returned(added, outputs)
+
+    def _are_returned(self, arguments: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        """Whether the calls that this one uses returned each of these arguments, by its name."""
+        returned: dict[str, Any] = {}
+        for call_id in self.uses:
+            output = outputs[call_id]
+            fields = output if is_object(output) else {RESULT: output}
+            for name, value in fields.items():
+                returned[folded_name(name)] = value
+        for name, value in arguments.items():
+            key = folded_name(name)
+            if key not in returned or storable(returned[key]) != value:
+                return False
+        return True
+
+    def _is_with_outputs(self, own: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        """Whether the arguments of a model's call are those shown, with outputs in place of the references to them."""
+        lost: list[str] = []
+        expected = with_outputs(self.arguments, lambda name: outputs.get(name, Missing("it was not made")), lost)
+        return not lost and _without_none(storable(expected)) == _without_none(own)
 
 
 VERSION: Final = 2
@@ -281,6 +297,10 @@ _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class Said(_Frozen):
@@ -472,9 +492,9 @@ class OpenFlow(_Frozen):
     @classmethod
     def _of_earlier(cls, given: object) -> object:
         """Read a flow that was saved under earlier names, or when each counted its own turns without progress."""
-        if not isinstance(given, Mapping):
+        if not is_object(given):
             return given
-        known = cast("Mapping[str, object]", given)
+        known = given
         return {_EARLIER_NAMES.get(name, name): value for name, value in known.items() if name != "nowhere"}
 
     @property
@@ -656,14 +676,15 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in given):  # pyright: ignore[reportUnknownVariableType] - callers without a type checker
             msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
             raise ConfigError(msg)
-        kept = [each for each in history or () if each.role in ("user", "assistant")]
-        asked = [each for each in kept if each.role == "user"]
-        said = tuple(
-            Said(role="user" if each.role == "user" else "assistant", content=bound_text(each.content))
-            for each in kept[-MOST_MESSAGES:]
-        )
-        earlier = [said_by_user(bound_text(each.content)) for each in asked[-MOST_EPISODES:]]
-        return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
+        messages = [message for message in history or () if message.role in ("user", "assistant")]
+        asked = [message for message in messages if message.role == "user"]
+        # Only what is kept is bounded: of a long history most is left out.
+        said: list[Said] = []
+        for message in messages[-MOST_MESSAGES:]:
+            role = "user" if message.role == "user" else "assistant"
+            said.append(Said(role=role, content=bound_text(message.content)))
+        earlier = [said_by_user(bound_text(message.content)) for message in asked[-MOST_EPISODES:]]
+        return cls(messages=tuple(said), episodes=tuple(earlier), turns=len(asked))
 
     def with_id(self, conversation_id: str) -> "Conversation":
         """Return it with an id: its own, else this one, else a random one.

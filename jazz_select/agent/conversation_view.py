@@ -1,8 +1,8 @@
 """The view of a conversation during a turn, from which its prompts are made."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -72,23 +72,19 @@ class ConversationView:
         """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
         conversation, top = state.request.conversation, state.agenda.top
         waiting = None if agreed else conversation.pending
-        names = Counter(each.name for each in state.agenda.flows)
-        objects = {
-            name: [_object_of(each) for each in reversed(state.agenda.flows) if each.name == name]
-            for name, count in names.items()
-            if count > 1
-        }
-        return cls(
-            request=state.request,
-            flows=tuple(
-                _in_view(each, title, waiting, is_top=each is top, objects=objects.get(each.name, ()))
-                for each in reversed(state.agenda.flows)
-            ),
-            calls=(*conversation.calls, *state.calls, *made),
-            waits_for=waiting.question_for_models() if waiting is not None else "",
-            waiting=waiting.flow if waiting is not None else "",
-            no_yes=state.no_yes if waiting is not None else "",
-        )
+        open_flows = list(reversed(state.agenda.flows))
+        objects: dict[str, list[str]] = defaultdict(list)
+        for flow in open_flows:
+            objects[flow.name].append(_object_of(flow))
+        flows: list[FlowInView] = []
+        for flow in open_flows:
+            # Only wishes for the same flow have to be told apart by their objects.
+            several = objects[flow.name] if len(objects[flow.name]) > 1 else ()
+            flows.append(_in_view(flow, title, waiting, is_top=flow is top, objects=several))
+        view = cls(request=state.request, flows=tuple(flows), calls=(*conversation.calls, *state.calls, *made))
+        if waiting is None:
+            return view
+        return replace(view, waits_for=waiting.question_for_models(), waiting=waiting.flow, no_yes=state.no_yes)
 
     @property
     def ledger(self) -> PromptHistoryRecorder | None:
@@ -189,8 +185,10 @@ class ConversationView:
         if self.ledger is None:
             calls = self.render_calls()
             return ((0, calls),) if calls else ()
-        by_turn = groupby(self.call_lines(), key=lambda each: each.turn)
-        return tuple((turn, "\n".join(each.text for each in lines)) for turn, lines in by_turn)
+        texts: list[tuple[int, str]] = []
+        for turn, lines in groupby(self.call_lines(), key=lambda line: line.turn):
+            texts.append((turn, "\n".join(line.text for line in lines)))
+        return tuple(texts)
 
     def render_calls(self) -> str:
         """Return the calls as data, a line each; what is left out says so."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 import orjson
 
 from jazz_select.agent.conversation import MOST_CALLS, PastCall
-from jazz_select.json_values import storable_text, unquoted_json
+from jazz_select.json_values import is_array, is_object, storable_text, unquoted_json
 from jazz_select.selector.prompt import first_kept_turn
 from jazz_select.text import estimate_tokens, json_line
 
@@ -130,11 +130,11 @@ def _result_of(call: PastCall) -> Any:
 
 def _without_nulls(value: Any) -> Any:
     """Return JSON without the fields that hold nothing."""
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[str, Any]", value)
+    if is_object(value):
+        fields = value
         return {name: _without_nulls(each) for name, each in fields.items() if each is not None}
-    if isinstance(value, list):
-        return [_without_nulls(each) for each in cast("list[Any]", value)]
+    if is_array(value):
+        return [_without_nulls(each) for each in value]
     return value
 
 
@@ -146,8 +146,8 @@ class _Above:
 
     def tell_once(self, value: Any) -> Any:
         """Return JSON in which each object that stands above is only named, and keep the others."""
-        if isinstance(value, list):
-            return [self.tell_once(each) for each in cast("list[Any]", value)]
+        if is_array(value):
+            return [self.tell_once(each) for each in value]
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, Any]", value)

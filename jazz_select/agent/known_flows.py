@@ -175,7 +175,11 @@ def _unset_inputs(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: 
     found: dict[str, Wanted] = {}
     given = set(map(folded_name, known))
     for tool in tools:
-        asked = [name for name, (_, needed) in fields(tool.input_schema).items() if needed or optional]
-        found |= wanted_of([tool], [name for name in asked if folded_name(name) not in given])
-        given |= {folded_name(name) for name in (*found, *(each.name for each in outputs(tool)))}
+        asked: list[str] = []
+        for name, (_, needed) in fields(tool.input_schema).items():
+            if (needed or optional) and folded_name(name) not in given:
+                asked.append(name)
+        found |= wanted_of([tool], asked)
+        given.update(map(folded_name, found))
+        given.update(folded_name(output.name) for output in outputs(tool))
     return found

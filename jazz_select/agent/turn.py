@@ -31,7 +31,7 @@ from jazz_select.agent.conversation import (
 from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, json_text, plain, too_much
+from jazz_select.json_values import Secret, is_object, json_text, plain, too_much
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.routing.records import StepRecord
 from jazz_select.selector.prompt import PromptHistoryRecorder
@@ -475,34 +475,44 @@ class TurnState(TurnOutcome):
         return TurnResult(conversation=self._conversation_after(), prompt=prompt, trace=trace, **outcome)
 
     def _conversation_after(self) -> Conversation:
-        before, ledger, flows = self.request.conversation, self.request.ledger, self.agenda.flows
-        answer = (Said(role="assistant", content=bound_text(self.text)),) if self.text else ()
-        said = (*before.messages, Said(role="user", content=bound_text(self.request.message)), *answer)
+        before, ledger = self.request.conversation, self.request.ledger
+        turns = before.turns + 1
+        said = [*before.messages, Said(role="user", content=bound_text(self.request.message))]
+        if self.text:
+            said.append(Said(role="assistant", content=bound_text(self.text)))
         ran = tuple(run.flow for run in self.runs)
-        episode = said_by_user(self.request.message) + (f" The agent ran {', '.join(ran)}." if ran else "")
-        done = (run.flow for run in self.runs if run.status == "done")
-        calls = (each.model_copy(update={"turn": before.turns + 1}) for each in self.calls)
+        done = [run.flow for run in self.runs if run.status == "done"]
+        episode = said_by_user(self.request.message)
+        if ran:
+            episode += f" The agent ran {', '.join(ran)}."
+        calls = [call.model_copy(update={"turn": turns}) for call in self.calls]
+        look_ups = dict.fromkeys((*self.look_ups, *before.look_ups))
         return before.model_copy(
             update={
-                "messages": said[-MOST_MESSAGES:],
-                "flows": tuple(
-                    each for place, each in enumerate(flows) if len(flows) - place <= _MOST_STORED or each.is_final
-                ),
+                "messages": tuple(said[-MOST_MESSAGES:]),
+                "flows": self._stored_flows(),
                 "failed": _last_failed(self.agenda.failed),
                 "episodes": (*before.episodes, episode)[-MOST_EPISODES:],
                 "ran": (*before.ran, ran)[-MOST_EPISODES:],
                 "pending": self.pending,
                 "done": (*before.done, *done)[-MOST_EPISODES:],
-                "turns": before.turns + 1,
+                "turns": turns,
                 "calls": stored_calls((*before.calls, *calls)),
                 "shown": ledger.shown if ledger is not None else (),
                 "question": self.question and stored_question(self.question),
-                "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
+                "look_ups": tuple(look_ups)[:MOST_LOOK_UPS],
                 "called": self.called,
                 "returned": self.returned,
                 "not_understood": self.not_understood,
             }
         )
+
+    def _stored_flows(self) -> tuple[OpenFlow, ...]:
+        """Return the uppermost open flows, and all that have destroyed something: these are never forgotten."""
+        flows = self.agenda.flows
+        forgotten = flows[: max(0, len(flows) - _MOST_STORED)]
+        kept = [flow for flow in forgotten if flow.is_final]
+        return (*kept, *flows[len(forgotten) :])
 
 
 def _last_failed(failed: tuple[OpenFlow, ...]) -> tuple[OpenFlow, ...]:
@@ -525,9 +535,9 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     if not isinstance(message, str):
         raise ConfigError(f"message must be a text, got {type(message).__name__}")
     given: object = {} if context is None else context
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
+    if not is_object(given) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
         raise ConfigError(f"context must be a mapping of names to values, got {given!r:.80}")
-    known = cast("Mapping[str, Any]", given)
+    known = given
     if excess := excess_of_names(known) or too_much(dict(known)):
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)
