@@ -409,30 +409,38 @@ class Encoder:
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
         """Return the vectors of each flow's `dense_texts` by flow id; those of several stages side by side."""
-        texts = {card.id: dense_texts(card) for card in cards}
-        vectors = self._embed_texts([text for group in texts.values() for text in group], self._vectors)
-        ends = np.cumsum([len(group) for group in texts.values()])
-        return dict(zip(texts, np.split(vectors, ends[:-1]), strict=True)) if texts else {}
+        if not cards:
+            return {}
+        groups = {card.id: dense_texts(card) for card in cards}
+        texts: list[str] = []
+        for group in groups.values():
+            texts.extend(group)
+        vectors = self._embed_texts(texts, self._vectors)
+        ends = np.cumsum([len(group) for group in groups.values()])
+        return dict(zip(groups, np.split(vectors, ends[:-1]), strict=True))
 
     def points(
         self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
     ) -> list[FlowPoint]:
         """Return one point per card; `synced` marks flows of an agent that has a note."""
         mark = {SYNCED: True} if synced else {}
-        return [
-            FlowPoint(
+        points: list[FlowPoint] = []
+        for card in cards:
+            own = rows[card.id]
+            second = None
+            if len(self.stages) > 1:
+                second = _nonzero_values(prototype(card, self.of_stage(1, own)))
+            point = FlowPoint(
                 agent_id=agent_id,
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
-                dense=_nonzero_values(prototype(card, self.of_stage(0, rows[card.id]))),
-                second=_nonzero_values(prototype(card, self.of_stage(1, rows[card.id])))
-                if len(self.stages) > 1
-                else None,
+                dense=_nonzero_values(prototype(card, self.of_stage(0, own))),
+                second=second,
                 sparse=self.lexical.document(card),
                 payload=payload(card) | mark,
             )
-            for card in cards
-        ]
+            points.append(point)
+        return points
 
     def of_stage(self, stage: int, rows: Vectors) -> Vectors:
         """Return the columns of one stage from `rows` or `embed`."""
@@ -448,12 +456,15 @@ class Encoder:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
         embedder = self.stages[stage]
+        rows: list[Vectors]
         if len(texts) > 1 and isinstance(embedder, BatchEmbedder):
-            rows = [*_call_embedder(embedder, lambda: embedder.embed_queries(texts), texts, (len(texts), embedder.dim))]
+            shape = (len(texts), embedder.dim)
+            rows = [*_call_embedder(embedder, lambda: embedder.embed_queries(texts), texts, shape)]
         else:
-            rows = [
-                _call_embedder(embedder, partial(embedder.embed_query, text), [text], (embedder.dim,)) for text in texts
-            ]
+            rows = []
+            for text in texts:
+                embed = partial(embedder.embed_query, text)
+                rows.append(_call_embedder(embedder, embed, [text], (embedder.dim,)))
         return [row if np.count_nonzero(row) else None for row in rows]  # three times as fast as `any`
 
     def embed(self, texts: Sequence[str], *, keeps: bool = False) -> Vectors:

@@ -376,8 +376,11 @@ def _with_numbers(legs: ArmHits) -> ArmHits:
     if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
         return legs
     _log.warning("flows of the index have scores that are no numbers, so passed over")
-    dense, bm25 = ({key: score for key, score in leg.items() if isfinite(score)} for leg in (legs.dense, legs.bm25))
-    return ArmHits(dense=dense, bm25=bm25, payloads=legs.payloads)
+    return ArmHits(dense=_finite(legs.dense), bm25=_finite(legs.bm25), payloads=legs.payloads)
+
+
+def _finite(scores: Mapping[Key, float]) -> dict[Key, float]:
+    return {key: score for key, score in scores.items() if isfinite(score)}
 
 
 def _add_clause_scores(
@@ -439,49 +442,57 @@ class Retriever:
         If the second fails, the first one's answer stands, with a note.
         """
         first, second = _names([stage.identity for stage in self._encoder.stages])
-        results, why, degraded = [RecallResult() for _ in requests], f"{first} is not calibrated", ()
-        own = [place for place, each in enumerate(requests) if not self._is_foreign(each)]
+        results = [RecallResult() for _ in requests]
+        degraded: tuple[str, ...] = ()
+        skipped = f"{first} is not calibrated"  # why the first embedder answers nothing; empty if it may
+        own = {place for place, request in enumerate(requests) if not self._is_foreign(request)}
         if self._language or model.sure is not None:
+            own_requests = [requests[place] for place in sorted(own)]
             try:
-                found = await self._by_embedder([requests[place] for place in own], scope, model, strict=True)
-                for place, result in zip(own, found, strict=True):
+                found = await self._by_embedder(own_requests, scope, model, strict=True)
+                for place, result in zip(sorted(own), found, strict=True):
                     results[place] = result
-                why = ""
+                skipped = ""
             except EmbeddingError as error:
                 _log.warning(
                     "embedder=<%s>, error=<%s> | the second answers all", error.embedder, in_log(error.problem)
                 )
-                why = f"{first} failed"
+                skipped = f"{first} failed"
                 degraded = (f"recall without {first}: {error}",)
+        left: list[int] = []
         for place, result in enumerate(results):
             result.stage = first
-            result.why = why or (
-                f"it is {'' if place in own else 'not '}in {self._language}"
-                if self._language
-                else _why_read(first, result, model.sure or 0.0)
-            )
-        left = [
-            place
-            for place, result in enumerate(results)
-            if why or not (place in own if self._language else _passes(result, model.sure))
-        ]
+            result.why = skipped or self._why_first(result, first, model, is_own=place in own)
+            is_answered = place in own if self._language else _passes(result, model.sure)
+            if skipped or not is_answered:
+                left.append(place)
         try:
             unfitted = RecallModel(names=model.names, name_lengths=model.name_lengths, caveat=model.caveat)
             fitted = model.second or unfitted
             read = await self._by_embedder([requests[place] for place in left], scope, fitted, stage=1, strict=True)
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))
-            if why:
+            if skipped:
                 results = await self._by_embedder(requests, scope, model)
             for place in left:
-                results[place].stage, results[place].why = first, f"{second} failed"
-                results[place].notes = (*results[place].notes, f"recall without {second}: {error}")
+                result = results[place]
+                result.stage = first
+                result.why = f"{second} failed"
+                result.notes = (*result.notes, f"recall without {second}: {error}")
             return results
         for place, result in zip(left, read, strict=True):
-            result.stage, result.why, result.reread = second, results[place].why, True
+            result.stage = second
+            result.why = results[place].why
+            result.reread = True
             result.notes = (*result.notes, *degraded)
             results[place] = result
         return results
+
+    def _why_first(self, result: RecallResult, first: str, model: RecallModel, *, is_own: bool) -> str:
+        """Return why the first embedder answers a request, or hands it on: its language, or how sure it is."""
+        if not self._language:
+            return _why_read(first, result, model.sure or 0.0)
+        return f"it is in {self._language}" if is_own else f"it is not in {self._language}"
 
     def _is_foreign(self, requests: RecallQuery) -> bool:
         return bool(self._language) and is_in_another(requests.own_text, self._language)
@@ -502,21 +513,27 @@ class Retriever:
         """
         if not requests:
             return []
-        texts, slow = [each.query + each.focus for each in requests], self._encoder.stages[stage].offload
+        texts = [request.query + request.focus for request in requests]
+        slow = self._encoder.stages[stage].offload
         read = partial(self._encode, requests, scope, model, stage, strict=strict)
         asked, queries, degraded = await read_texts(texts, read, slow=slow)
-        asking = [any(query.arms for query in group) for group in queries]
-        flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
-        legs = [model.usual.evened(_with_numbers(each)) for each in (await self._store.search(flat) if flat else ())]
-        terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        signals = (Signals(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
+        # A request without a known word is not searched, so that it takes no place in the batch.
+        searched: list[HybridQuery] = []
+        for group in queries:
+            if _asks_anything(group):
+                searched.extend(group)
+        hits = await self._store.search(searched) if searched else ()
+        pending = iter(zip(searched, hits, strict=True))
         results: list[RecallResult] = []
-        for each, group, asks in zip(asked, queries, asking, strict=True):
+        for each, group in zip(asked, queries, strict=True):
             notes = (*each.notes, *degraded)
-            if not asks:
+            if not _asks_anything(group):
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
-            found = [next(signals) for _ in group]
+            found: list[Signals] = []
+            for query, legs in islice(pending, len(group)):
+                terms = len(query.sparse.indices) if query.sparse else 0
+                found.append(Signals(model.usual.evened(_with_numbers(legs)), model.scales, terms, model.usual))
             result = await _fuse_recalls(self._store, model, found, asked=each, scope=scope)
             result.notes = (*notes, *result.notes)
             results.append(result)
@@ -526,20 +543,26 @@ class Retriever:
         self, requests: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """Return the encoded requests, their queries, and a note if the embedder failed."""
-        asked = [EncodedRequest.from_query(each, lexical=self._encoder.lexical) for each in requests]
-        vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
-        pending = iter(vectors)
-        own = [[next(pending) for _ in each.texts] for each in asked]
-        queries = [
-            [self._query(text, vector, scope, model, stage) for text, vector in zip(each.texts, rows, strict=True)]
-            for each, rows in zip(asked, own, strict=True)
-        ]
-        if model.evidence is not None:
-            asked = [replace(each, vectors=tuple(rows)) for each, rows in zip(asked, own, strict=True)]
-        asked = [
-            replace(each, hollow=self._hollowness(group[0], stage)) if each.widened else each
-            for each, group in zip(asked, queries, strict=True)
-        ]
+        encoded = [EncodedRequest.from_query(each, lexical=self._encoder.lexical) for each in requests]
+        texts: list[str] = []
+        for each in encoded:
+            texts.extend(each.texts)
+        vectors, degraded = self._dense(texts, stage, strict=strict)
+        asked: list[EncodedRequest] = []
+        queries: list[list[HybridQuery]] = []
+        start = 0
+        for each in encoded:
+            end = start + len(each.texts)
+            rows = vectors[start:end]
+            start = end
+            group = [self._query(text, row, scope, model, stage) for text, row in zip(each.texts, rows, strict=True)]
+            queries.append(group)
+            request = each
+            if model.evidence is not None:
+                request = replace(request, vectors=tuple(rows))
+            if request.widened:
+                request = replace(request, hollow=self._hollowness(group[0], stage))
+            asked.append(request)
         return asked, queries, degraded
 
     def _hollowness(self, query: HybridQuery, stage: int) -> float:
@@ -576,6 +599,10 @@ class Retriever:
                 "embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, in_log(error.problem)
             )
             return [None for _ in texts], (f"recall by BM25 alone: {error}",)
+
+
+def _asks_anything(group: Sequence[HybridQuery]) -> bool:
+    return any(query.arms for query in group)
 
 
 def _names(identities: Sequence[str]) -> list[str]:

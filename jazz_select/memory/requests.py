@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from math import exp
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -260,14 +260,15 @@ class EncodedRequest:
         query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
             notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
-        widened = indexable(query[:MAX_QUERY_CHARS])
-        request = indexable(focus[:MAX_QUERY_CHARS]) or widened
+        whole = indexable(query[:MAX_QUERY_CHARS])
+        request = indexable(focus[:MAX_QUERY_CHARS]) or whole
+        is_widened = whole != request
         return cls(
             request=request,
-            widened=widened if widened != request else "",
+            widened=whole if is_widened else "",
             clauses=clauses(request) if request else (),
             meant=wanted_part(request) if _DENYING.search(request) else "",
-            content_words=lexical.content_words(request) if widened != request else 0,
+            content_words=lexical.content_words(request) if is_widened else 0,
             notes=notes,
         )
 
@@ -376,15 +377,21 @@ async def shorten_query(
 
     def read_sentences() -> list[tuple[str, HybridQuery]]:
         """Return each sentence with a query by its words for the one best flow."""
-        texts = sentences(whole[:MAX_QUERY_CHARS])
-        words = (lexical.query(each) for each in texts)
-        weighed = [each if terms is None else terms.weigh_query(each) for each in words]
-        own: dict[str, Any] = {"agent_id": scope.agent_id, "dense": None, "depth": 1, "exclude": scope.exclude}
-        return [(text, HybridQuery(sparse=each, **own)) for text, each in zip(texts, weighed, strict=True)]
+        asked: list[tuple[str, HybridQuery]] = []
+        for text in sentences(whole[:MAX_QUERY_CHARS]):
+            words = lexical.query(text)
+            if terms is not None:
+                words = terms.weigh_query(words)
+            query = HybridQuery(agent_id=scope.agent_id, dense=None, sparse=words, depth=1, exclude=scope.exclude)
+            asked.append((text, query))
+        return asked
 
     asked = await read_texts([whole], read_sentences)
     found = iter(await store.search([query for _, query in asked if query.arms]))
-    weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
+    weights: list[float] = []
+    for text, query in asked:
+        scores = next(found).bm25.values() if query.arms else ()
+        weights.append(_weight(text, query, scores))
     kept = " ".join(_best([text for text, _ in asked], weights))
     if not kept:
         return said

@@ -4,12 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError, SyncIncompleteError
+from jazz_select.json_values import is_object
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import (
@@ -91,12 +92,18 @@ def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
 
     It is idempotent: once it is applied, the next plan skips everything.
     """
-    return SyncPlan(
-        create=tuple(each for each in wanted if each not in stored),
-        update=tuple(each for each, mark in wanted.items() if each in stored and stored[each] != mark),
-        delete=tuple(each for each in stored if each not in wanted),
-        skip=tuple(each for each, mark in wanted.items() if stored.get(each) == mark),
-    )
+    create: list[str] = []
+    update: list[str] = []
+    skip: list[str] = []
+    for flow_id, fingerprint in wanted.items():
+        if flow_id not in stored:
+            create.append(flow_id)
+        elif stored[flow_id] != fingerprint:
+            update.append(flow_id)
+        else:
+            skip.append(flow_id)
+    delete = [flow_id for flow_id in stored if flow_id not in wanted]
+    return SyncPlan(create=tuple(create), update=tuple(update), delete=tuple(delete), skip=tuple(skip))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +147,7 @@ class _Broken:
 
     @classmethod
     def from_entry(cls, stored: object, fault: str) -> "_Broken":
-        fields = cast("Mapping[str, object]", stored) if isinstance(stored, Mapping) else dict[str, object]()
+        fields = stored if is_object(stored) else dict[str, object]()
         said = (fields.get("flow_name"), fields.get("flow_id"))
         called = next((each for each in said if isinstance(each, str) and each.strip()), "")
         return cls(fault=fault, called=called)
@@ -327,15 +334,20 @@ class IndexWriter:
         if evidence is None or not any(card.examples for card in cards):
             return _Seen(has_examples=evidence is None)
         names = {NONE, *(card.name for card in cards)}
-        last = {(same_request(each.request), each.witness): each for each in evidence.hints if each.right in names}
-        hints = [*last.values()][-_MOST_HINTS:]  # repetition by one witness says nothing more
+        last: dict[tuple[str, str], Hint] = {}  # repetition by one witness says nothing more
+        for hint in evidence.hints:
+            if hint.right in names:
+                last[same_request(hint.request), hint.witness] = hint
+        hints = list(last.values())[-_MOST_HINTS:]
         embed = partial(self._encoder.embed, keeps=True)
-        alike = await in_thread(lambda: _near_hints(hints, embed([indexable(each.request) for each in hints])))
+        alike = await in_thread(lambda: _near_hints(hints, embed([indexable(hint.request) for hint in hints])))
         kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
         believed = sum(each.trust > TOSS for each in labelled)
         if believed < LEAST:
-            return _Seen(too_few=believed, persons=tuple(each for each in labelled if each.by_person))
+            by_person = [each for each in labelled if each.by_person]
+            return _Seen(too_few=believed, persons=tuple(by_person))
+        # Where there are too many, those of persons are kept first, then the latest.
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
         found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
         vectors = await in_thread(embed, [indexable(each.request) for each in found])
@@ -425,13 +437,12 @@ class IndexWriter:
     ) -> RecallModel:
         encoder = self._encoder
         vectors = encoder.embed([indexable(text) for text, _ in cases])
-        stages = [
-            (
-                {flow: encoder.of_stage(stage, each) for flow, each in rows.items()},
-                [(*case, vector) for case, vector in zip(cases, encoder.of_stage(stage, vectors), strict=True)],
-            )
-            for stage in range(len(encoder.stages))
-        ]
+        stages: list[tuple[dict[str, Vectors], list[tuple[str, str, Vectors]]]] = []
+        for stage in range(len(encoder.stages)):
+            own_rows = {flow: encoder.of_stage(stage, row) for flow, row in rows.items()}
+            own_vectors = encoder.of_stage(stage, vectors)
+            labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, own_vectors, strict=True)]
+            stages.append((own_rows, labelled))
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
             return fit_stages(cards, stages, encoder.lexical, digest=digest, terms=terms)

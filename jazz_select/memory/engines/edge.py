@@ -342,17 +342,19 @@ class Shard:
             self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[ArmHits]:
-        requests = [request for query in queries for request in _edge_requests(query, filtered=query.agent_id != only)]
+        requests: list[qe.QueryRequest] = []
+        for query in queries:
+            # A shard with one agent needs no filter for it.
+            requests.extend(_edge_requests(query, filtered=query.agent_id != only))
         with self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
-        return [
-            ArmHits(
-                dense={} if query.dense is None else _scores(next(results)),
-                bm25={} if query.sparse is None else _scores(next(results)),
-                payloads={},
-            )
-            for query in queries
-        ]
+        found: list[ArmHits] = []
+        for query in queries:
+            # The results come in the order of the requests: the dense one before the sparse one.
+            dense = {} if query.dense is None else _scores(next(results))
+            bm25 = {} if query.sparse is None else _scores(next(results))
+            found.append(ArmHits(dense=dense, bm25=bm25, payloads={}))
+        return found
 
     def _take_stock(self) -> None:
         self.size = self._shard.count(qe.CountRequest(exact=True))

@@ -197,13 +197,20 @@ class RemoteStore:
         along = not all(query.agent_id in kept.agents for query in queries)
 
         async def over_rest() -> list[ArmHits]:
-            requests = [request for query in queries for request in server_requests(query, payloads=along)]
+            requests: list[qm.QueryRequest] = []
+            for query in queries:
+                requests.extend(server_requests(query, payloads=along))
             # The client's own `query_batch_points` first copies each request deeply, to look for texts to embed.
             ask_all = self._client.http.search_api.query_batch_points
             batch = qm.QueryRequestBatch(searches=requests)
-            answers = iter((await ask_all(self._collection, query_request_batch=batch)).result or ())
+            response = await ask_all(self._collection, query_request_batch=batch)
+            answers = iter(response.result or ())
             read = payload_of if along else None
-            return [to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
+            found: list[ArmHits] = []
+            for query in queries:
+                hits = {arm: next(answers).points for arm in query.arms}
+                found.append(to_legs(hits, local_key, read))
+            return found
 
         def over_grpc(wire: Wire) -> Awaitable[list[ArmHits]]:
             return wire.search(self._collection, queries, payloads=along)

@@ -38,10 +38,17 @@ def to_legs(
     payload_of: Callable[[Any], dict[str, Any]] | None,
 ) -> ArmHits:
     """Combine a query's hits by arm; without `payload_of` they came without payloads."""
-    scores = {arm: {key_of(each.id): each.score for each in hits} for arm, hits in arms.items()}
-    found = {key_of(each.id): each for hits in arms.values() for each in hits}
-    payloads = {key: payload_of(each) for key, each in found.items()} if payload_of else {}
-    return ArmHits(dense=scores.get("dense", {}), bm25=scores.get("bm25", {}), payloads=payloads)
+    scores: dict[str, dict[Key, float]] = {"dense": {}, "bm25": {}}
+    payloads: dict[Key, dict[str, Any]] = {}
+    for arm, hits in arms.items():
+        own = scores[arm]
+        for hit in hits:
+            key = key_of(hit.id)
+            own[key] = hit.score
+            # Most hits are found by both arms: a payload is read once.
+            if payload_of is not None and key not in payloads:
+                payloads[key] = payload_of(hit)
+    return ArmHits(dense=scores["dense"], bm25=scores["bm25"], payloads=payloads)
 
 
 def to_sparse(vector: SparseVector) -> qm.SparseVector:

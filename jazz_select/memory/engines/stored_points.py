@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, cast
 from uuid import UUID
 
+from jazz_select.json_values import is_object
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVector
 
 _FORMAT = 3
@@ -110,7 +111,7 @@ def is_of_layout(payload: object, key: str) -> bool:
 
     A place may have the name of a layout and hold what others put there, such as a restored backup of another place.
     """
-    stored = cast("Mapping[str, object]", payload) if isinstance(payload, Mapping) else dict[str, object]()
+    stored = payload if is_object(payload) else dict[str, object]()
     named = stored.get(LAYOUT)
     return isinstance(named, str) and key in _keys_of(named)
 
@@ -162,9 +163,9 @@ def _key(*parts: str) -> Key:
 
 def note_in(payload: object, agent_id: str) -> dict[str, Any] | None:
     """Return this agent's note in a stored payload; None without one, empty if it is unreadable."""
-    if not isinstance(payload, Mapping):
+    if not is_object(payload):
         return None
-    found = cast("Mapping[str, Any]", payload)
+    found = payload
     if found.get(NOTE_OF) != agent_id:
         return None
     note = found.get(NOTE)
@@ -176,7 +177,7 @@ def fault_in(payload: object, agent_id: str) -> str:
 
     An index that others write to may hold anything, such as another version's flows.
     """
-    stored = cast("Mapping[str, Any]", payload) if isinstance(payload, Mapping) else dict[str, Any]()
+    stored = payload if is_object(payload) else dict[str, Any]()
     if not stored.get("flow_id"):
         return "its flow_id is missing"
     if stored.get(AGENT, agent_id) != agent_id:
@@ -226,7 +227,7 @@ def _is_priority(given: object) -> bool:
 
 def sparse_terms(vectors: object) -> tuple[int, ...]:
     """Return the token ids of a stored flow's vectors, as either client returns them."""
-    sparse = cast("Mapping[str, Any]", vectors).get(SPARSE) if isinstance(vectors, Mapping) else None
+    sparse = vectors.get(SPARSE) if is_object(vectors) else None
     return tuple(getattr(sparse, "indices", ()))
 
 

@@ -13,12 +13,13 @@ from functools import lru_cache
 from itertools import pairwise
 from math import exp, log
 from operator import itemgetter
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jazz_select.arguments import Constraint, adapter_of
+from jazz_select.json_values import is_object
 from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
 from jazz_select.outcomes.evidence import ASK_AGAIN, LEAST, NONE, TOSS
@@ -204,7 +205,7 @@ class EvidenceModel:
         if note is None:
             return None
         try:
-            noted = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else dict[str, object]()
+            noted = note if is_object(note) else dict[str, object]()
             _require(noted.get("version") == _VERSION, "version")
             return value_of(cls, noted)._check_parts(dim)  # noqa: SLF001 - one of this class
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
@@ -359,13 +360,16 @@ class _Log:
         labels = np.array([places.get(label, -1) for label in seen.labels], dtype=np.int_)
         recall_first = np.array([places.get(flow, -1) if flow else -1 for flow in seen.recall_first], dtype=np.int_)
         trust: Matrix = np.clip(np.nan_to_num(np.asarray(seen.trust, dtype=np.float64)), 0.0, 1.0)
+        # An observation as likely wrong as right teaches nothing.
         weights = np.where(labels >= 0, np.maximum(2 * trust - 1, 0.0), 0.0)
         labelled = weights > 0
         logs = np.full((count, len(flows)), _LOG_FLOOR)
         plain = Mix(recall=1.0, head=0.0, none=0.0)
-        for row, each in enumerate(recalled):
-            for flow, more in _added_logits({flow: each[flow] for flow in each if flow in places}, plain).items():
+        for row, chances in enumerate(recalled):
+            known = {flow: chance for flow, chance in chances.items() if flow in places}
+            for flow, more in _added_logits(known, plain).items():
                 logs[row, places[flow]] += more
+        # What the label may be wrong about goes to the flow that was chosen, or that recall found first.
         targets = np.zeros((count, len(flows)))
         rows = np.flatnonzero(labelled)
         first = np.where(recall_first >= 0, recall_first, logs.argmax(axis=1))

@@ -215,13 +215,19 @@ def _widths(legs: Sequence[ArmHits]) -> dict[str, ArmScale]:
     for each in legs:
         for arm, found in (("dense", each.dense), ("bm25", each.bm25)):
             scores = list(found.values())[:6]
-            if len(scores) > 1:
-                top = scores[0] if arm == "bm25" else 1.0
-                drops[arm].append(fmean(scores[0] - score for score in scores[1:]) / max(top, 1e-9))
-    return {
-        arm: ArmScale(width=max(float(np.median(seen)) / 3, 1e-4) if seen else DEFAULT_SCALES[arm].width, weight=1.0)
-        for arm, seen in drops.items()
-    }
+            if len(scores) <= 1:
+                continue
+            # BM25 has no upper bound, so its drops are shares of the best score; a cosine has one.
+            top = scores[0] if arm == "bm25" else 1.0
+            drop = fmean(scores[0] - score for score in scores[1:])
+            drops[arm].append(drop / max(top, 1e-9))
+    scales: dict[str, ArmScale] = {}
+    for arm, seen in drops.items():
+        width = DEFAULT_SCALES[arm].width
+        if seen:
+            width = max(float(np.median(seen)) / 3, 1e-4)
+        scales[arm] = ArmScale(width=width, weight=1.0)
+    return scales
 
 
 def _scales_without_examples(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Mapping[str, ArmScale]:
@@ -246,11 +252,16 @@ def _weigh_bm25(
     It is the posterior mean of the log weight. A weight is as likely as the right flows are under a softmax of the
     fused scores. One best weight would follow a handful of requests, where a catalogue has a hundred.
     """
-    weights, logs = [{**scales, "bm25": replace(scales["bm25"], weight=each)} for each in _WEIGHTS], np.log(_WEIGHTS)
-    told = [sum(_log_chance(found, own, one.flow) for found, one in zip(legs, asked, strict=True)) for own in weights]
-    belief: Matrix = np.array(told) - 0.5 * ((logs - log(_USUAL_SHOWN)) / _APART) ** 2
+    likelihoods: list[float] = []
+    for weight in _WEIGHTS:
+        own = {**scales, "bm25": replace(scales["bm25"], weight=weight)}
+        likelihoods.append(sum(_log_chance(found, own, one.flow) for found, one in zip(legs, asked, strict=True)))
+    logs = np.log(_WEIGHTS)
+    prior = -0.5 * ((logs - log(_USUAL_SHOWN)) / _APART) ** 2
+    belief: Matrix = np.array(likelihoods) + prior
     share = np.exp(belief - belief.max())
-    return {**scales, "bm25": replace(scales["bm25"], weight=exp(float(share @ logs / share.sum())))}
+    mean = float(share @ logs / share.sum())
+    return {**scales, "bm25": replace(scales["bm25"], weight=exp(mean))}
 
 
 def _log_chance(legs: ArmHits, scales: Mapping[str, ArmScale], flow: int) -> float:
@@ -359,7 +370,8 @@ def learned_model(
     recalled: list[Mapping[str, float]] = []
     for each, vector in zip(seen, vectors, strict=True):
         signals = signals_of(fitted, catalogue, each.request, vector)
-        recalled.append({cards[int(key)].id: chance for key, chance in fitted.chances(signals).items()})
+        chances = fitted.chances(signals)
+        recalled.append({cards[int(key)].id: chance for key, chance in chances.items()})
     observed = Observations(
         vectors=vectors,
         labels=[flow_id(each.right) if each.right else NONE for each in seen],
@@ -367,8 +379,12 @@ def learned_model(
         by_person=[each.by_person for each in seen],
         recall_first=[flow_id(each.recall_first) if each.recall_first else "" for each in seen],
     )
-    shown = [card.id for card in cards for _ in rows[card.id]]
-    evidence = fit_evidence(np.vstack([rows[card.id] for card in cards]), shown, observed, recalled=recalled)
+    # One row per text of a flow, and the flow that it belongs to.
+    flows_of_rows: list[str] = []
+    for card in cards:
+        flows_of_rows.extend([card.id] * len(rows[card.id]))
+    texts = np.vstack([rows[card.id] for card in cards])
+    evidence = fit_evidence(texts, flows_of_rows, observed, recalled=recalled)
     return replace(model, evidence=evidence, persons=told_by_persons(seen))
 
 
