@@ -38,6 +38,7 @@ from jazz_select.flow.field_checks import (
 )
 from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import Origin, is_ours, locate
+from jazz_select.json_values import is_array, is_object
 from jazz_select.text import beginning, did_you_mean, nfc, titled, unknown_field
 from jazz_select.threads import set_in
 from jazz_select.values import FlowCard, flow_id
@@ -446,7 +447,7 @@ class BaseFlow:
                 msg = f"{type(self).__name__}() got an unexpected keyword argument {name!r}{near and f'; {near}'}"
                 _defining_in(type(self).registry).refuse(TypeError(msg))
             elif value is not None:
-                setattr(self, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+                setattr(self, name, tuple(value) if is_array(value) else value)
         if not self.description:
             self.description = _docstring(type(self))
         self._normalize_names()
@@ -744,8 +745,8 @@ def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step
     """Return a step as a value; a tool named CHOOSE takes precedence over the keyword."""
     if isinstance(step, str):
         step = nfc(step)
-    if isinstance(step, Mapping):
-        step = _point(flow, field, cast("Mapping[str, Any]", step))
+    if is_object(step):
+        step = _point(flow, field, step)
     if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):
         return CHOOSE
     if isinstance(step, GuidedDecisionPoint):

@@ -268,27 +268,44 @@ def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseF
     return found
 
 
+_DEFINED: Final = (
+    "name",
+    "description",
+    "condition",
+    "priority",
+    "desired_effects",
+    "examples",
+    "aliases",
+    "tools",
+    "steps",
+)
+"""The fields of a definition that every kind of flow has."""
+
+
 def _make_flow(
     own: Definition, registry: FlowRegistry, counted: Iterator[int], extra: _ExtraFields = _ExtraFields()
 ) -> BaseFlow:
     if next(counted) > MOST_PARTS:
         raise FlowValidationError(own.name, "flows", f"has more than {MOST_PARTS} parts of parts")
-    known: Mapping[str, Any] = {
-        **{name: getattr(own, name) for name in ("name", "description", "condition", "priority")},
-        **{name: getattr(own, name) for name in ("desired_effects", "examples", "aliases", "tools", "steps")},
-        **{each.name: getattr(extra, each.name) for each in fields(extra)},
-        "registry": registry,
-        "replace": True,
-    }
-    parts: list[tuple[str, FlowPart]] = [
-        (part.when, part.name if part.flow is None else _make_flow(part.flow, registry, counted)) for part in own.parts
-    ]
+    known: dict[str, Any] = {"registry": registry, "replace": True}
+    for name in _DEFINED:
+        known[name] = getattr(own, name)
+    for each in fields(extra):
+        known[each.name] = getattr(extra, each.name)
+    parts: list[tuple[str, FlowPart]] = []
+    for part in own.parts:
+        made = part.name if part.flow is None else _make_flow(part.flow, registry, counted)
+        parts.append((part.when, made))
     if not parts:
         flow = Flow(**known)
     elif own.type == "conditional":
+        otherwise = None
+        branches = parts
         others = [part for when, part in parts if not when.strip()]
-        taken = [each for each in parts if each[0].strip()] if len(others) == 1 else parts  # which refuses several
-        flow = ConditionalFlow(**known, branches=taken, otherwise=others[0] if len(others) == 1 else None)
+        if len(others) == 1:  # several are left among the branches, which the flow refuses with an error of its own
+            otherwise = others[0]
+            branches = [(when, part) for when, part in parts if when.strip()]
+        flow = ConditionalFlow(**known, branches=branches, otherwise=otherwise)
     else:
         kind = ParallelFlow if own.type == "parallel" else SequentialFlow
         flow = kind(**known, flows=[part for _, part in parts])

@@ -26,6 +26,7 @@ from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelF
 from jazz_select.flow.field_checks import Subject, bar_faults, check_text, fault_in_reply, field_faults
 from jazz_select.flow.inputs import Input, ToolChoices
 from jazz_select.flow.origin import read_from, short_path
+from jazz_select.json_values import is_array
 from jazz_select.text import beginning, describe_value, near
 
 _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
@@ -277,7 +278,7 @@ def _entries(file: Path) -> Iterator[object]:
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
             tools: Any = mapping.get("tools")
-            is_described = isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[Any]", tools))
+            is_described = is_array(tools) and any(isinstance(each, dict) for each in tools)
             if is_described and mapping.keys().isdisjoint({"name", "flows"}):
                 problem = "it holds tools and no flows; load_tools reads it, and the command does as --tools"
                 raise FlowLoadError(short_path(str(file)), problem)
@@ -287,10 +288,10 @@ def _entries(file: Path) -> Iterator[object]:
                 raise FlowLoadError(short_path(str(file)), f"next to `flows:` it holds {extra}; take that out")
         if content is None:
             continue
-        if not isinstance(content, list):
+        if not is_array(content):
             problem = "it must hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
             raise FlowLoadError(short_path(str(file)), problem)
-        yield from cast("list[object]", content)
+        yield from content
 
 
 def _validate_entry(
@@ -308,23 +309,26 @@ def _validate_entry(
         return None, [FlowValidationError(label, "name", problem, place=place)], []
     fields = cast("Mapping[object, object]", entry)
     name = fields.get("name")
-    label = name if isinstance(name, str) and name else label
+    if isinstance(name, str) and name:
+        label = name
     try:
         return FlowData.model_validate(fields), [], []
     except ValidationError as error:
         every = error.errors(include_url=False)
-        misspelt = [name for each in every if each["type"] == "extra_forbidden" for name in _near_fields(each["loc"])]
+        misspelt: list[str] = []
+        for each in every:
+            if each["type"] == "extra_forbidden":
+                misspelt.extend(_near_fields(each["loc"]))
+        # A field that is missing because its name is misspelt is said to be misspelt, and no more.
         errors = [each for each in every if each["type"] != "missing" or each["loc"][0] not in misspelt]
         first = _first(errors)
-        faults = [
-            FlowValidationError(label, _field(each["loc"]), _problem(each), place=place)
-            for each in (first, *(each for each in errors if each is not first))
-        ]
+        ordered = [first, *(each for each in errors if each is not first)]
+        faults = [FlowValidationError(label, _field(each["loc"]), _problem(each), place=place) for each in ordered]
         faults[0].__cause__ = error
     wrong = {each["loc"][0] for each in errors if each["loc"]}
     entries: object = fields.get("inputs")
-    if "inputs" in wrong and isinstance(entries, list):
-        _inputs(cast("list[object]", entries), Subject(name=label, place=place), faults)
+    if "inputs" in wrong and is_array(entries):
+        _inputs(entries, Subject(name=label, place=place), faults)
     rest = {name: value for name, value in fields.items() if name not in wrong}
     try:
         return FlowData.model_validate({**rest, "name": label}), faults, misspelt

@@ -179,8 +179,11 @@ def _flow_element(definition: Definition) -> ET.Element:
 
 def _indent(text: str) -> str:
     """Return Markdown line by line, each indented, so that none can pass for a heading of the prompt around it."""
-    lines = (in_one_line(line) for line in clean(text).split("\n"))
-    return "\n".join(f"  {line}" if line.strip() else "" for line in lines)
+    indented: list[str] = []
+    for line in clean(text).split("\n"):
+        bare = in_one_line(line)
+        indented.append(f"  {bare}" if bare.strip() else "")
+    return "\n".join(indented)
 
 
 def _part(part: SubflowDefinition, whole: Callable[[Definition], ET.Element], *, conditional: bool) -> ET.Element:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import is_object
 from jazz_select.text import did_you_mean, in_words, nfc, template_fields
 from jazz_select.words import by_spelling, folded_name
 
@@ -351,7 +352,7 @@ class InputState:
             return None
         found = self._fact(result.path[0])
         for part in result.path[1:]:
-            found = cast("Mapping[str, Any]", found).get(part, _NOTHING) if isinstance(found, Mapping) else _NOTHING
+            found = found.get(part, _NOTHING) if is_object(found) else _NOTHING
         return _NOTHING if found is None else found
 
     def _fact(self, name: str) -> Any:

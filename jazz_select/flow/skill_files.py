@@ -12,7 +12,7 @@ from unicodedata import category
 from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import DataFileError, SkillError
 from jazz_select.flow.origin import short_path
-from jazz_select.json_values import as_json
+from jazz_select.json_values import as_json, is_array
 from jazz_select.text import at_word, describe_value, json_line
 
 SKILL_FILE: Final = "SKILL.md"
@@ -350,8 +350,12 @@ class _Checker:
         value: object = fields.get("allowed-tools")
         if value is None:
             return None
-        entries = cast("list[object]", value) if isinstance(value, list) else [value]
-        if not all(isinstance(each, str) for each in entries):
-            raise self.error("allowed-tools", "must be names of tools in one text, or a list of them")
-        found = (name for each in entries for name in _ALLOWED.findall(cast("str", each)))
-        return tuple(dict.fromkeys(name.partition("(")[0] for name in found))
+        entries = value if is_array(value) else [value]
+        names: dict[str, None] = {}
+        for entry in entries:
+            if not isinstance(entry, str):
+                raise self.error("allowed-tools", "must be names of tools in one text, or a list of them")
+            for named in _ALLOWED.findall(entry):
+                # "Bash(git:*)" allows a part of what a tool can do; here a tool is allowed or not.
+                names[named.partition("(")[0]] = None
+        return tuple(names)

@@ -9,6 +9,7 @@ from typing import Any, Final, cast, get_args
 
 import orjson
 
+from jazz_select.json_values import is_array
 from jazz_select.serialization import JsonData
 from jazz_select.stages import Move, MoveKind
 from jazz_select.values import Source, SourceKind
@@ -210,9 +211,9 @@ def _check_row(row: tuple[Any, ...]) -> None:
 def _read_list(text: object, kind: Any) -> tuple[Any, ...]:
     """Read a list in JSON; raise ValueError unless all in it are of a kind."""
     found = orjson.loads(cast("str", text))
-    if not isinstance(found, list) or not all(isinstance(each, kind) for each in cast("list[object]", found)):
+    if not is_array(found) or not all(isinstance(each, kind) for each in found):
         raise ValueError(f"a list of an entry holds something else: {found!r:.80}")
-    return tuple(cast("list[Any]", found))
+    return tuple(found)
 
 
 def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:

@@ -190,12 +190,15 @@ def read_evidence(
         elif not found.by_person:
             models.setdefault(text, []).append(found)
     spoken = {text for text, said in words.items() if not all(each.is_taken_back for each in said)}
-    persons = [last for said in words.values() if (last := _last_word(said)) is not None]
-    certain = [*persons, *(_of_models(said) for text, said in models.items() if text not in spoken)]
+    last_words = [_last_word(said) for said in words.values()]
+    certain = [word for word in last_words if word is not None]
+    certain.extend(_of_models(said) for text, said in models.items() if text not in spoken)
+    unspoken = [each for text, each in alone.items() if text not in spoken and text not in models]
     return LogEvidence(
         certain=tuple(sorted(certain, key=lambda each: each.at)),
+        # Even words that were taken back keep hints unheard, until a person speaks.
         hints=tuple(each for each in hints if same_request(each.request) not in words),
-        alone=tuple(each for text, each in alone.items() if text not in spoken and text not in models),
+        alone=tuple(unspoken),
         may_change=known if may_change is None else frozenset(may_change),
         left_out=dict(left_out),
     )
@@ -294,15 +297,22 @@ def _of_models(said: Sequence[Evidence]) -> Evidence:
     Of the entries that came with one key the last counts, since repetition is no evidence.
     """
     last = {witness_of(each.source): place for place, each in enumerate(said)}
-    heard = [each for place, each in enumerate(said) if not each.source.key or last[witness_of(each.source)] == place]
+    heard: list[Evidence] = []
+    for place, each in enumerate(said):
+        if not each.source.key or last[witness_of(each.source)] == place:
+            heard.append(each)
     counts = Counter(each.right for each in heard)
     latest = {each.right: place for place, each in enumerate(heard)}
-    right = max(counts, key=lambda each: (counts[each], latest[each]))
+    right = max(counts, key=lambda name: (counts[name], latest[name]))
+    agreeing = [each for each in heard if each.right == right]
+    witnesses = {witness_of(each.source) for each in agreeing}
+    # The ids are those of all its entries, also of those that were not counted.
     own = [each for each in said if each.right == right]
-    share = counts[right] / len(heard)
-    ids = tuple(entry for each in own for entry in each.ids)
-    witnesses = len({witness_of(each.source) for each in heard if each.right == right})
-    return replace(own[0], trust=own[0].trust * share, ids=ids, witnesses=witnesses)
+    ids: list[str] = []
+    for each in own:
+        ids.extend(each.ids)
+    share = len(agreeing) / len(heard)
+    return replace(own[0], trust=own[0].trust * share, ids=tuple(ids), witnesses=len(witnesses))
 
 
 def witnessed(
@@ -329,25 +339,30 @@ def witnessed(
         alike = [places[text] for text in texts]
     standing = _last_hints(hints, texts)
     kept: dict[tuple[str, str], Evidence] = {}
-    for place, (each, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
-        if place not in standing:
+    for place, (hint, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
+        if place not in standing or hint.right in may_change:
             continue
-        others = [hints[other] for other in near if other in standing]
-        agreeing = {other.witness for other in others if other.right == each.right} | {each.witness}
-        if len(agreeing) < WITNESSES or each.right in may_change:
+        agreeing = {hint.witness}
+        for other in near:
+            if other in standing and hints[other].right == hint.right:
+                agreeing.add(hints[other].witness)
+        if len(agreeing) < WITNESSES:
             continue
-        key = text, each.right
-        before = kept.get(key)
-        kept[key] = Evidence(
-            request=each.request if before is None else before.request,
-            right=each.right,
-            trust=TRUST[each.source.kind],
-            source=each.source,
-            recall_first=each.recall_first,
-            at=each.at if before is None else before.at,
-            ids=(each.id,) if before is None else (*before.ids, each.id),
+        key = text, hint.right
+        evidence = Evidence(
+            request=hint.request,
+            right=hint.right,
+            trust=TRUST[hint.source.kind],
+            source=hint.source,
+            recall_first=hint.recall_first,
+            at=hint.at,
+            ids=(hint.id,),
             witnesses=len(agreeing),
         )
+        before = kept.get(key)
+        if before is not None:  # one request is one evidence, as it was first said
+            evidence = replace(evidence, request=before.request, at=before.at, ids=(*before.ids, hint.id))
+        kept[key] = evidence
     return tuple(kept.values())
 
 

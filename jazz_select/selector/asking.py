@@ -1,7 +1,6 @@
 """Asks the user which flow is meant: builds the question from what distinguishes the flows, and reads the answer."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import cache
@@ -93,19 +92,20 @@ def flow_question(
 
     With `more`, it says that the user may mean something else.
     """
-    live = [(each, flows[each.flow_id]) for each in candidates if each.flow_id in flows]
+    live = [flows[each.flow_id] for each in candidates if each.flow_id in flows]
     if not FEWEST <= len(live) <= MOST:
         return None
-    options = tuple(
-        UserOption(flow_id=flow.id, flow_name=flow.name, title=flow.display_name, says=says)
-        for (_, flow), says in zip(live, _distinct_descriptions([flow for _, flow in live]), strict=True)
+    options: list[UserOption] = []
+    lines = [say("which")]
+    for flow, says in zip(live, _distinct_descriptions(live), strict=True):
+        options.append(UserOption(flow_id=flow.id, flow_name=flow.name, title=flow.display_name, says=says))
+        line = f"{len(options)}. {in_one_line(flow.display_name)}"
+        lines.append(f"{line}: {says}" if says else line)
+    if more:
+        lines.append(say("something_else"))
+    return UserQuestion(
+        text="\n".join(lines), options=tuple(options), request=beginning(request, _LONGEST_REQUEST), more=more
     )
-    lines = (
-        f"{number}. {in_one_line(each.title)}{f': {each.says}' if each.says else ''}"
-        for number, each in enumerate(options, start=1)
-    )
-    text = "\n".join((say("which"), *lines, *((say("something_else"),) if more else ())))
-    return UserQuestion(text=text, options=options, request=beginning(request, _LONGEST_REQUEST), more=more)
 
 
 def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]) -> UserQuestion | None:
@@ -116,14 +116,20 @@ def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]
 
 def _distinct_descriptions(flows: Sequence[BaseFlow]) -> list[str]:
     """Return distinct descriptions: effects that are not shared; else conditions, or what the flows do."""
-    effects = [[in_one_line(each).strip(" .") for each in flow.desired_effects] for flow in flows]
+    effects = [list(map(_without_end, flow.desired_effects)) for flow in flows]
     shared = set(effects[0]).intersection(*effects[1:])
-    said = ["; ".join(each for each in own if each and each not in shared) for own in effects]
+    said: list[str] = []
+    for own in effects:
+        said.append("; ".join(effect for effect in own if effect and effect not in shared))
     for other in ("condition", "description"):
-        if all(said) and len({*said}) == len(said):
+        if all(said) and len(set(said)) == len(said):
             break
-        said = [in_one_line(str(getattr(flow, other))).strip(" .") for flow in flows]
-    return [beginning(each, _LONGEST) for each in said]
+        said = [_without_end(str(getattr(flow, other))) for flow in flows]
+    return [beginning(text, _LONGEST) for text in said]
+
+
+def _without_end(text: str) -> str:
+    return in_one_line(text).strip(" .")
 
 
 def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal[False] | None:
@@ -231,19 +237,27 @@ def _words_with_options(text: str, options: Sequence[UserOption]) -> list[tuple[
 
     "own" is a word of one option, "shared" a word of several, and "" any other word.
     """
-    texts = (f"{each.title} {in_words(each.flow_name)} {each.says}" for each in options)
-    every = [{*_words(beginning(text, _LONGEST_OPTION))} for text in texts]
-    having = Counter(word for words in every for word in words)
-    listed = _kinds()
-    words, found = _words(text), list[tuple[str, frozenset[int]]]()
+    having: dict[str, set[int]] = {}
+    for number, option in enumerate(options, start=1):
+        shown = f"{option.title} {in_words(option.flow_name)} {option.says}"
+        for word in _words(beginning(shown, _LONGEST_OPTION)):
+            having.setdefault(word, set()).add(number)
+    kinds = _kinds()
+    nothing = frozenset[int]()
+    found: list[tuple[str, frozenset[int]]] = []
+    words = _words(text)
     while words:
-        word, nothing = words[0], frozenset[int]()
-        length = next((n for n in range(min(_MOST_WORDS, len(words)), 0, -1) if " ".join(words[:n]) in listed), 1)
-        kind = listed.get(" ".join(words[:length]), "")
-        if length == 1 and word in having and kind not in {"chooses", "common", "courtesy"}:
-            places = frozenset(place for place, own in enumerate(every, start=1) if word in own)
-            found.append(("own", places) if len(places) == 1 else ("shared", nothing))
-        elif length == 1 and (place := _place_in(word, options, after=found[-1][0] if found else "chooses")):
+        phrase, length = words[0], 1
+        for size in range(min(_MOST_WORDS, len(words)), 1, -1):
+            if " ".join(words[:size]) in kinds:
+                phrase, length = " ".join(words[:size]), size
+                break
+        kind = kinds.get(phrase, "")
+        after = found[-1][0] if found else "chooses"
+        if length == 1 and phrase in having and kind not in {"chooses", "common", "courtesy"}:
+            numbers = having[phrase]
+            found.append(("own", frozenset(numbers)) if len(numbers) == 1 else ("shared", nothing))
+        elif length == 1 and (place := _place_in(phrase, options, after=after)):
             found.append(("place", frozenset({place})))
         else:
             found.append((kind, nothing))

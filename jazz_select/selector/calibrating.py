@@ -34,20 +34,24 @@ async def labelled(
     Raises:
         ConfigError: A case is not such a pair or names an unknown flow, or nothing is recalled for any case.
     """
-    pairs = [_pair(each) for each in cases]
+    pairs = [_pair(case) for case in cases]
     names = {flow.name: flow.id for flow in flows.values()}
-    if unknown := sorted({name for _, name in pairs if name is not None and name not in names}):
+    unknown = sorted({name for _, name in pairs if name is not None and name not in names})
+    if unknown:
         raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
     requests = [Request.from_query(text, None) for text, _ in pairs]
     narrowed = await narrower.recall_each(requests, {}) if requests else []
-    if not any(each.candidates for each in narrowed):
-        notes = dict.fromkeys(note for each in narrowed for note in each.notes)
+    if not any(found.candidates for found in narrowed):
+        notes: dict[str, None] = {}
+        for found in narrowed:
+            notes.update(dict.fromkeys(found.notes))
         msg = f"nothing is recalled for {len(pairs)} cases, so there is nothing to learn from: {'; '.join(notes)}"
         raise ConfigError(msg.removesuffix(": "))
-    return [
-        Sample(request=request, narrowed=found, right=NONE if name is None else names[name])
-        for request, found, (_, name) in zip(requests, narrowed, pairs, strict=True)
-    ]
+    samples: list[Sample] = []
+    for request, found, (_, name) in zip(requests, narrowed, pairs, strict=True):
+        right = NONE if name is None else names[name]
+        samples.append(Sample(request=request, narrowed=found, right=right))
+    return samples
 
 
 def _pair(case: object) -> tuple[str, str | None]:

@@ -197,24 +197,27 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
 
     Everything but the candidates and their confidences is the first one's.
     """
+    first = found[0]
     if len(found) == 1:
-        return found[0]
-    first, scores = found[0], dict[str, float]()
+        return first
+    scores: dict[str, float] = {}
     known: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
     for each in found:
         for rank, (metadata, candidate) in enumerate(zip(each.metadata, each.candidates, strict=True), 1):
             known.setdefault(candidate.flow_id, (metadata, candidate))
             scores[candidate.flow_id] = scores.get(candidate.flow_id, 0.0) + 1 / (_RRF_K + rank)
     most = max(len(each.candidates) for each in found)
-    best = [known[each] for each in sorted(scores, key=scores.__getitem__, reverse=True)[:most]]
-    together = replace(
-        first, metadata=tuple(each for each, _ in best), candidates=tuple(candidate for _, candidate in best)
-    )
-    sure = [each.confidence for each in together.candidates if each.confidence is not None]
-    if len(sure) < len(best):
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
+    best = [known[flow_id] for flow_id in ranked[:most]]
+    candidates = tuple(candidate for _, candidate in best)
+    together = replace(first, metadata=tuple(metadata for metadata, _ in best), candidates=candidates)
+    confidences = [candidate.confidence for candidate in candidates if candidate.confidence is not None]
+    if len(confidences) < len(best):
         return together
-    listed = listed_confidences(sure, p_none=None)
-    p_none = None if first.p_none is None else min(first.p_none, max(0.0, 1 - sum(listed)))
+    listed = listed_confidences(confidences, p_none=None)
+    p_none = first.p_none
+    if p_none is not None:  # a flow that one of the recalls is sure of leaves less for "none"
+        p_none = min(p_none, max(0.0, 1 - sum(listed)))
     return replace(together.with_confidences(listed), p_none=p_none)
 
 

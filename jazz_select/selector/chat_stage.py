@@ -50,11 +50,9 @@ def judge_reply(
     Only flows that have `begun` can be called off. `confirms`: a question waits for a yes or a no.
     """
     if reply.status == "empty":
-        return (
-            Choice(answer=reply.answer, opening=reply.opening)
-            if on_empty == "none"
-            else first_live(candidates, live, Reason.FALLBACK_EMPTY)
-        )
+        if on_empty == "none":
+            return Choice(answer=reply.answer, opening=reply.opening)
+        return first_live(candidates, live, Reason.FALLBACK_EMPTY)
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reply.ids if each in offered and each in live)
     off = tuple(each for each in reply.off if each in begun)
@@ -62,26 +60,28 @@ def judge_reply(
         *(each for each in reply.ids if each not in runnable), *(each for each in reply.off if each not in off)
     )
     confirmed = reply.confirm if confirms else ""
-    if not set(off) & set(runnable):  # a reply that cancels and continues one flow contradicts itself
-        values, unclear = (_by_flow(each, offered, runnable or begun) for each in (reply.values, reply.unclear))
-        if runnable or off or confirmed or values or unclear:
-            return Choice(
-                tier=Tier.GUIDED,
-                reason=Reason.LLM,
-                chosen_ids=runnable,
-                unresolved=unresolved,
-                called_off=off,
-                confirmed=confirmed,
-                quote=reply.quote if confirmed else "",
-                values=values,
-                repeated={each: more for each, more in reply.repeated.items() if each in {*values, *runnable}},
-                every=tuple(each for each in reply.every if each in runnable),
-                unclear=unclear,
-                answer=reply.answer if set(runnable) <= set(begun) else "",
-                # What is begun is begun for the first flow that was read, and for no other.
-                opening=reply.opening if reply.ids[:1] == runnable[:1] else "",
-            )
-    return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+    values = _by_flow(reply.values, offered, runnable or begun)
+    unclear = _by_flow(reply.unclear, offered, runnable or begun)
+    # A reply that cancels and continues one flow contradicts itself.
+    contradicts = bool(set(off) & set(runnable))
+    if contradicts or not (runnable or off or confirmed or values or unclear):
+        return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+    return Choice(
+        tier=Tier.GUIDED,
+        reason=Reason.LLM,
+        chosen_ids=runnable,
+        unresolved=unresolved,
+        called_off=off,
+        confirmed=confirmed,
+        quote=reply.quote if confirmed else "",
+        values=values,
+        repeated={each: more for each, more in reply.repeated.items() if each in {*values, *runnable}},
+        every=tuple(each for each in reply.every if each in runnable),
+        unclear=unclear,
+        answer=reply.answer if set(runnable) <= set(begun) else "",
+        # What is begun is begun for the first flow that was read, and for no other.
+        opening=reply.opening if reply.ids[:1] == runnable[:1] else "",
+    )
 
 
 def _by_flow(

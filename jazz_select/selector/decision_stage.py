@@ -99,16 +99,16 @@ def _state(request: Request) -> str:
 
 def _describe_flow(candidate: Candidate) -> str:
     """Describe a flow in one line, its condition first, since that decides."""
-    name = in_one_line(candidate.flow_name)
-    effects = "; ".join(in_one_line(each) for each in candidate.desired_effects[:EFFECTS_LIMIT])
-    parts = (
-        f"Condition: {in_one_line(candidate.condition)}" if candidate.condition.strip() else "",
-        f"What it does: {beginning(in_one_line(candidate.description), DESCRIPTION_LIMIT)}"
-        if candidate.description.strip()
-        else "",
-        f"Afterwards: {beginning(effects, DESCRIPTION_LIMIT)}" if effects else "",
-    )
-    return " ".join((f"{name}.", *(part for part in parts if part)))
+    parts = [f"{in_one_line(candidate.flow_name)}."]
+    if candidate.condition.strip():
+        parts.append(f"Condition: {in_one_line(candidate.condition)}")
+    if candidate.description.strip():
+        description = beginning(in_one_line(candidate.description), DESCRIPTION_LIMIT)
+        parts.append(f"What it does: {description}")
+    effects = "; ".join(map(in_one_line, candidate.desired_effects[:EFFECTS_LIMIT]))
+    if effects:
+        parts.append(f"Afterwards: {beginning(effects, DESCRIPTION_LIMIT)}")
+    return " ".join(parts)
 
 
 def posteriors(candidates: Sequence[Candidate], probabilities: Mapping[str, float]) -> dict[str, float]:

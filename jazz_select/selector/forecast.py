@@ -238,26 +238,24 @@ def logged_alone(
     if not counts:
         return LoggedAlone()
     corrected = log.read(agent_id=agent_id, corrected=True, since=since)
-    judged = [each for each in corrected if each.is_corrected_by_human]
-    alone = [each for each in judged if chosen_alone(each.reason, asked=each.asked)]
+    judged = [entry for entry in corrected if entry.is_corrected_by_human]
+    alone = [entry for entry in judged if chosen_alone(entry.reason, asked=entry.asked)]
     found = DecidedAlone(
         requests=counts.total(),
         alone=sum(count for (reason, asked), count in counts.items() if chosen_alone(reason, asked=asked)),
         known=counts[Reason.EXAMPLE.value, False],
         judged=len(alone),
-        wrong=sum({*each.chosen} != {*(each.right or ())} for each in alone),
+        wrong=sum({*entry.chosen} != {*(entry.right or ())} for entry in alone),
         days=days,
     )
-    evidence = tuple(
-        (each.confidence, each.right == (each.first,))
-        for each in judged
-        if each.confidence is not None
-        and each.alone
-        and each.right is not None
-        and len(each.right) <= 1
-        and each.reason != Reason.EXAMPLE
-    )
-    return LoggedAlone(counts=found, evidence=evidence)
+    evidence: list[AnsweredCase] = []
+    for entry in judged:
+        # A threshold is for requests that open a conversation and that recall has to rank, not for known ones.
+        if entry.confidence is None or not entry.alone or entry.reason == Reason.EXAMPLE:
+            continue
+        if entry.right is not None and len(entry.right) <= 1:
+            evidence.append((entry.confidence, entry.right == (entry.first,)))
+    return LoggedAlone(counts=found, evidence=tuple(evidence))
 
 
 def _thin(flows: Collection[BaseFlow]) -> tuple[str, ...]:

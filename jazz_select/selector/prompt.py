@@ -125,12 +125,21 @@ def reading_rules(  # noqa: PLR0913 - options with a name
     `given` describes the input, `offered` names the element with the flows, `begins` says whether it may begin a flow,
     and `speaks` who may answer the user.
     """
-    parts = (_BEGUN if begun else "") + (_INPUTS if inputs else "") + (_CONFIRMS if confirms else "")
-    parts += _BEGINS if begins else ""
-    known = "<conversation>, <calls> and <facts>" if begins else "<conversation> and <facts>"
-    parts += _ANSWERS.format(speaks=speaks, known=known, waiting=_ABOUT if begun else "") if speaks else ""
+    parts: list[str] = []
+    if begun:
+        parts.append(_BEGUN)
+    if inputs:
+        parts.append(_INPUTS)
+    if confirms:
+        parts.append(_CONFIRMS)
+    if begins:
+        parts.append(_BEGINS)
+    if speaks:
+        known = "<conversation>, <calls> and <facts>" if begins else "<conversation> and <facts>"
+        waiting = _ABOUT if begun else ""
+        parts.append(_ANSWERS.format(speaks=speaks, known=known, waiting=waiting))
     example = ', "values": {"order_number": 60112}' if inputs else ""
-    return _READS.format(given=given, offered=offered, example=example, parts=parts, data=_DATA)
+    return _READS.format(given=given, offered=offered, example=example, parts="".join(parts), data=_DATA)
 
 
 _AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 5 and 6 as {"ids": [...]}.'
@@ -463,14 +472,19 @@ def _trim_part(cards: list[CandidateCard], tokens: int, count: Count, what: str)
     is_effects = what != _GIVING_WAY[0]
     texts = ["; ".join(card.effects) if is_effects else card.description for card in cards]
     taken = [count(text) for text in texts]
-    most = _common_limit(taken, tokens - (_total(cards, count) - sum(taken)))
+    others = _total(cards, count) - sum(taken)
+    most = _common_limit(taken, tokens - others)
     found: list[CandidateCard] = []
     for card, text, took in zip(cards, texts, taken, strict=True):
         if took <= most:
             found.append(card)
             continue
-        shorter = at_word_with_parameters(text, max(_SHORTEST, (most - _MARK) * len(text) // took))
-        found.append(replace(card, **({"effects": (shorter,)} if is_effects else {"description": shorter})))
+        letters = max(_SHORTEST, (most - _MARK) * len(text) // took)
+        shorter = at_word_with_parameters(text, letters)
+        if is_effects:
+            found.append(replace(card, effects=(shorter,)))
+        else:
+            found.append(replace(card, description=shorter))
     return found
 
 
@@ -537,49 +551,71 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     """
     notes: list[str] = []
     context = WITHIN if situation is None else situation
-    begun = begun_by_id(context.under_way)
-    procedures = ProcedureTexts(context.procedures)
-    procedures.begin_turn()
-    given = [
-        replace(
-            CandidateCard.from_candidate(
-                each,
-                (examples or {}).get(each.flow_id, ()),
-                notes,
-                inputs=() if context.inputs is None else context.inputs(each.flow_id),
-                under_way=begun.get(each.flow_id),
-            ),
-            procedure=procedures.lines_of(each.flow_id) if place < WHOLE_CARDS else "",
-        )
-        for place, each in enumerate(candidates)
-    ]
+    given = _cards_of(candidates, examples or {}, context, notes)
     fitted = trim_cards if situation is None else reading_cards
     cards = fitted(given, tokens, notes)
     root = ET.Element("selection")
     add_text(root, "facts", context.facts)
     offered = ET.SubElement(root, "candidates")
     offered.extend(card.element() for card in cards)
-    if context.said or summaries:
-        conversation = ET.SubElement(root, "conversation")
-        if context.said and context.left_out:
-            conversation.set("left_out", f"{context.left_out} earlier messages")
-        for each in context.said:
-            add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
-        for summary in () if context.said else at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
-            add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
+    _add_conversation(root, context, summaries, notes)
     add_text(root, "calls", "\n".join(text for _, text in context.calls))
-    rules = SYSTEM_PROMPT + (_AS_OBJECT if structured else "")
+    rules = SYSTEM_PROMPT
     if situation is not None:
         rules = reading_rules(
-            begun=bool(begun),
+            begun=bool(begun_by_id(context.under_way)),
             inputs=any(card.inputs for card in cards),
             confirms=bool(context.confirms),
             begins=any(card.procedure for card in cards) or bool(context.calls),
             speaks=context.speaks,
         )
+    elif structured:
+        rules += _AS_OBJECT
     messages = asked_last(rules, root, context.confirms, request, notes)
     ids = tuple(card.id for card in cards)
     return Prompt(messages, ids, tuple(notes), tuple(candidates), reads=situation is not None)
+
+
+def _cards_of(
+    candidates: Sequence[Candidate],
+    examples: Mapping[str, Sequence[str]],
+    context: ConversationContext,
+    notes: list[str],
+) -> list[CandidateCard]:
+    """Return a card for each candidate; only the first ones show their procedures."""
+    begun = begun_by_id(context.under_way)
+    procedures = ProcedureTexts(context.procedures)
+    procedures.begin_turn()
+    cards: list[CandidateCard] = []
+    for place, candidate in enumerate(candidates):
+        flow_id = candidate.flow_id
+        card = CandidateCard.from_candidate(
+            candidate,
+            examples.get(flow_id, ()),
+            notes,
+            inputs=() if context.inputs is None else context.inputs(flow_id),
+            under_way=begun.get(flow_id),
+        )
+        procedure = procedures.lines_of(flow_id) if place < WHOLE_CARDS else ""
+        cards.append(replace(card, procedure=procedure))
+    return cards
+
+
+def _add_conversation(
+    root: ET.Element, context: ConversationContext, summaries: Sequence[str], notes: list[str]
+) -> None:
+    """Add the messages of a conversation, or without them the summaries."""
+    if not context.said and not summaries:
+        return
+    conversation = ET.SubElement(root, "conversation")
+    if not context.said:
+        for summary in at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
+            add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
+        return
+    if context.left_out:
+        conversation.set("left_out", f"{context.left_out} earlier messages")
+    for message in context.said:
+        add_text(conversation, "user" if message.role == "user" else "assistant", message.content)
 
 
 def asked_last(rules: str, root: ET.Element, confirms: str, request: str, notes: list[str]) -> tuple[Message, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.chat.json_reader import BROKEN, find_embedded, repaired, unquoted
 from jazz_select.chat.reasoning import without_reasoning
+from jazz_select.json_values import is_array, is_object
 from jazz_select.text import beginning, clean, json_line, nfkc
 from jazz_select.values import Candidate
 
@@ -221,15 +222,15 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
     inputs, every = _without_every(parts.get("values"), offered)
     values, repeated = _each_wish(inputs, offered)
     unclear = _by_flow(parts.get("unclear"), offered)
-    confirm: Any = parts.get("confirm")
-    asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
-    said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
-    answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
+    confirm, quote = _read_confirm(parts.get("confirm"))
     opening = _reply_start(parts.get("begin"))
     text = parts.get("answer")
-    told = beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else ""
-    if not (chosen or off or values or unclear or answer):
-        return replace(_EMPTY, answer=told, opening=opening)
+    answer = beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else ""
+    if not (chosen or off or values or unclear or confirm):
+        return replace(_EMPTY, answer=answer, opening=opening)
+    if off or unclear or confirm:
+        # What becomes of these is said once it is done, in place of the model's answer.
+        answer = ""
     return ParsedReply(
         status="ids",
         ids=chosen,
@@ -238,11 +239,22 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> ParsedReply:
         repeated=repeated,
         every=every,
         unclear=unclear,
-        confirm=answer,
-        quote=quote if isinstance(quote, str) else "",
-        answer="" if off or unclear or answer else told,
+        confirm=confirm,
+        quote=quote,
+        answer=answer,
         opening=opening,
     )
+
+
+def _read_confirm(given: Any) -> tuple[Literal["", "yes", "no"], str]:
+    """Return what a model read of the answer to the open question, and the words that it quotes for that."""
+    confirm = given if is_object(given) else {"is": given}
+    quote = confirm.get("quote")
+    quote = quote if isinstance(quote, str) else ""
+    said = str(confirm.get("is")).strip().casefold()
+    if said == "yes":
+        return "yes", quote
+    return ("no" if said == "no" else ""), quote
 
 
 def _reply_start(begin: object) -> str:
@@ -277,8 +289,8 @@ def _each_wish(
     first: dict[str, Any] = {}
     repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
     for name, each in inputs.items():
-        found = offered.find(name) if isinstance(each, list) else None
-        listed = cast("list[object]", each) if found else []
+        found = offered.find(name) if is_array(each) else None
+        listed = each if found else []
         objects = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
         if found and objects:
             first[found] = objects[0]
@@ -353,8 +365,8 @@ def _leaves(value: Any, offered: Mentions) -> Iterator[object]:
         if not stack:
             return
         item = stack.pop()
-        if isinstance(item, list):
-            stack.extend(reversed(cast("list[Any]", item)) if item else [None])
+        if is_array(item):
+            stack.extend(reversed(item) if item else [None])
         elif isinstance(item, dict):
             stack.extend(_choice_of(cast("dict[str, Any]", item), offered))
         elif isinstance(item, str) and len(parts := _split_list(item, offered)) > 1:

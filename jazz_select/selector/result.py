@@ -175,15 +175,19 @@ class FlowSelectionResult:
 
     def explain(self) -> str:
         """Return the choice, every candidate with its ranks and scores, and all that is known: one fact per line."""
-        decision, (_, *facts) = self.decision, self.decision.facts
-        lines = [f"{', '.join(self.names) or 'no flow'}: {why_of(decision)} ({decision.tier}, {decision.reason})"]
+        decision = self.decision
+        names = ", ".join(self.names) or "no flow"
+        lines = [f"{names}: {why_of(decision)} ({decision.tier}, {decision.reason})"]
         lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
-        told = [(name, f"{fact:.2f}" if isinstance(fact, float) else fact) for name, fact in facts]
-        lines += [f"{name}: {beginning(str(fact), _SHOWN)}" for name, fact in told if fact not in (None, "")]
+        _, *facts = decision.facts  # the first one is in the first line
+        for name, fact in facts:
+            text = f"{fact:.2f}" if isinstance(fact, float) else str(fact)
+            if fact is not None and text:
+                lines.append(f"{name}: {beginning(text, _SHOWN)}")
         return "\n".join(map(in_one_line, lines))
 
 

@@ -478,16 +478,18 @@ class FlowSelector:
         """Return the result without flows whose guards refuse; guards that have not run yet run here."""
         warn_of(choice.unresolved, narrowed.candidates, self._registry)
         chosen = [self._registry[flow_id] for flow_id in choice.chosen_ids]
-        closed = await self._guards.closed_among(chosen, context) if closed is None else closed
+        if closed is None:
+            closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.shut]
         gone = Unavailable({each: closed.shut[each] for each in choice.chosen_ids if each in closed.shut})
         prompts = [await self._prompts.prompt(flow) for flow in flows]
         instructs = choice.called_off or choice.confirmed or choice.values or choice.unclear
-        settled = flows or instructs or choice.reason in _WITHOUT_A_FLOW
+        is_settled = flows or instructs or choice.reason in _WITHOUT_A_FLOW
+        late_notes = [f"after the choice: {note}" for note in gone.notes]
         known: dict[str, Any] = {each.name: getattr(choice, each.name) for each in fields(Decision)}
         known.update(
-            tier=choice.tier if settled else Tier.OPEN,
-            reason=choice.reason if settled else Reason.NONE,
+            tier=choice.tier if is_settled else Tier.OPEN,
+            reason=choice.reason if is_settled else Reason.NONE,
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
             confidence=narrowed.confidence,
@@ -495,7 +497,7 @@ class FlowSelector:
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
             latency=latency,
-            notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in gone.notes)),
+            notes=(*narrowed.notes, *choice.notes, *late_notes),
             question=choice.question and open_question(choice.question, narrowed.candidates),
         )
         return FlowSelectionResult(
