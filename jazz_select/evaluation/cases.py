@@ -17,7 +17,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.data_files import Document, documents_of, json_value, read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import canonical_bytes
+from jazz_select.json_values import canonical_bytes, is_array
 from jazz_select.text import beginning, describe_value, did_you_mean, nfc, nfkc, problem_of, unknown_field
 from jazz_select.values import flow_id
 
@@ -106,11 +106,11 @@ def _items(file: Path, suffix: str) -> Entries:
         raise
     if given is None:
         raise ConfigError(f"{file} holds no requests")
-    if not isinstance(given, list):
+    if not is_array(given):
         what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
         raise ConfigError(f"{file} must hold a list of cases, each with request: and expect:, got {what}")
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
-    entries = zip_longest(cast("list[object]", given), (each.start_mark.line + 1 for each in nodes))
+    entries = zip_longest(given, (each.start_mark.line + 1 for each in nodes))
     return Entries(
         entries=tuple(Entry(number=number, line=line, given=each) for number, (each, line) in enumerate(entries, 1))
     )

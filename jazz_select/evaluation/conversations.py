@@ -18,7 +18,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.data_files import node_at, place_of
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_document
-from jazz_select.json_values import json_or_same, plain
+from jazz_select.json_values import is_array, is_object, json_or_same, plain
 from jazz_select.routing.schemas.validity import finder
 from jazz_select.text import beginning, count_of, json_line, misspelt
 
@@ -70,7 +70,7 @@ class ExpectedCall(Strict):
         """Accept a name alone, or `name: {argument: value}`."""
         if isinstance(given, str):
             return {"tool": given}
-        if isinstance(given, Mapping) and len(pair := cast("Mapping[str, Any]", given)) == 1 and "tool" not in pair:
+        if is_object(given) and len(pair := given) == 1 and "tool" not in pair:
             ((name, arguments),) = pair.items()
             return {"tool": name, "arguments": {} if arguments is None else arguments}
         return cast("object", given)
@@ -267,13 +267,13 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 
 def _replies(given: object) -> object:
-    return [_reply(each) for each in (cast("list[object]", given) if isinstance(given, list) else [given])]
+    return [_reply(each) for each in (given if is_array(given) else [given])]
 
 
 def _reply(given: object) -> object:
     """Return a reply as a model writes it, with the short forms of calls and of a flow's two ends expanded."""
-    if isinstance(given, Mapping):
-        reply = cast("Mapping[str, Any]", given)
+    if is_object(given):
+        reply = given
         fields = set(reply)
         if fields <= {"call", "text"} and isinstance(reply.get("call"), Mapping):
             calls = cast("Mapping[str, Any]", reply["call"])
@@ -317,9 +317,9 @@ class TurnCase(Strict):
 
 
 def _plain_turns(given: object) -> object:
-    if not isinstance(given, list):
+    if not is_array(given):
         return given
-    return [{"say": each} if isinstance(each, str) else each for each in cast("list[object]", given)]
+    return [{"say": each} if isinstance(each, str) else each for each in given]
 
 
 class ConversationCase(Strict):
@@ -381,9 +381,13 @@ def load_conversations(
     Raises:
         ConfigError: It cannot be read, or entries are invalid. The message names file, entry and field of up to ten.
     """
-    files = sorted(each for each in source.iterdir() if each.suffix in _SUFFIXES) if source.is_dir() else [source]
+    files = [source]
+    if source.is_dir():
+        files = sorted(file for file in source.iterdir() if file.suffix in _SUFFIXES)
     wrong: list[tuple[str, str]] = []
-    read = [each for file in files for each in _read_cases(file, wrong)]
+    read: list[tuple[ConversationCase, yaml.Node | None]] = []
+    for file in files:
+        read.extend(_read_cases(file, wrong))
     _refuse(wrong)
     if not read:
         raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")

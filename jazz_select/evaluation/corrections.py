@@ -288,18 +288,20 @@ class _Sorting:
 
     def _settle(self, request: str, entries: Sequence[Logged]) -> None:
         """Put all that was said of one request into lists, in the order in which it was said."""
-        person = next((each for each in reversed(entries) if _source(each).kind == "person"), None)
-        gone = (
-            entries if person is not None and person.right is None else [each for each in entries if each.right is None]
-        )
-        self._found.taken_back.extend(_merge_entries([each], f"by {_source(person or each)}") for each in gone)
-        standing = [each for each in entries if each not in gone]
-        if person is None:
+        persons = [entry for entry in entries if _source(entry).kind == "person"]
+        last = persons[-1] if persons else None
+        gone: Sequence[Logged] = [entry for entry in entries if entry.right is None]
+        if last is not None and last.right is None:
+            gone = entries  # a person who takes back the last word takes back all that was said
+        for entry in gone:
+            self._found.taken_back.append(_merge_entries([entry], f"by {_source(last or entry)}"))
+        standing = [entry for entry in entries if entry not in gone]
+        if last is None:
             self._weigh(request, standing)
-        elif person.right is None:
+        elif last.right is None:
             self._found.settled[request] = ""
         else:
-            self._decide(request, person, standing)
+            self._decide(request, last, standing)
 
     def _decide(self, request: str, person: Logged, entries: Sequence[Logged]) -> None:
         """Learn what a person said last about one request, whatever others say."""

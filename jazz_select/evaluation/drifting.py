@@ -60,7 +60,9 @@ def _clusters(
         return ()
     opened = open_embedder(embedder)
     within = _usual_nearness(registry, opened)
-    rows, earlier = (unit_vectors([each.request for each in some], opened) for some in (lacking, lacked))
+    rows = unit_vectors([entry.request for entry in lacking], opened)
+    earlier = unit_vectors([entry.request for entry in lacked], opened)
+    # A text of which the embedder knows no word has a zero vector, and is no centre of a cluster.
     near = (rows @ rows.T >= within) & np.any(rows, axis=1)[:, None]
     left = np.ones(len(lacking), bool)
     found: list[Cluster] = []
@@ -72,24 +74,32 @@ def _clusters(
         left[members] = False
         middle = unit_rows(rows[members].mean(axis=0, keepdims=True))[0]
         order = members[np.argsort(-(rows[members] @ middle), kind="stable")]
-        shown = dict.fromkeys(lacking[each].request for each in map(int, order))
-        names = [first for each in map(int, members) if (first := lacking[each].first)]
-        found.append(
-            Cluster(
-                size=len(members),
-                before=int((earlier @ middle >= within).sum()),
-                texts=tuple(shown)[:_SHOWN],
-                nearest=max(sorted(set(names)), key=names.count) if names else "",
-            )
+        texts = dict.fromkeys(lacking[place].request for place in map(int, order))
+        cluster = Cluster(
+            size=len(members),
+            before=int((earlier @ middle >= within).sum()),
+            texts=tuple(texts)[:_SHOWN],
+            nearest=_nearest_flow([lacking[place] for place in map(int, members)]),
         )
+        found.append(cluster)
     return tuple(sorted(found, key=lambda each: -each.size))
+
+
+def _nearest_flow(entries: Sequence[Logged]) -> str:
+    """Return the flow that recall found first for most of the entries, the first by name of several; "" for none."""
+    names = [entry.first for entry in entries if entry.first]
+    return max(sorted(set(names)), key=names.count) if names else ""
 
 
 def _usual_nearness(registry: Mapping[str, BaseFlow], embedder: Embedder) -> float:
     """Return the median cosine of an example and the nearest other one of its flow, within fixed bounds."""
     flows = [flow for flow in registry.values() if len(flow.examples) > 1][:_MOST_FLOWS]
-    rows = unit_vectors([text for flow in flows for text in flow.examples], embedder)
-    nearest = to_the_nearest(np.split(rows, np.cumsum([len(flow.examples) for flow in flows])))
+    texts: list[str] = []
+    for flow in flows:
+        texts.extend(flow.examples)
+    rows = unit_vectors(texts, embedder)
+    ends = np.cumsum([len(flow.examples) for flow in flows])
+    nearest = to_the_nearest(np.split(rows, ends))
     usual = float(np.median(nearest)) if nearest else _USUAL
     return min(max(usual, _LOWEST), _HIGHEST)
 

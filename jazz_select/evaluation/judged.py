@@ -1,6 +1,6 @@
 """A case with its result, the measures of groups of cases, and floors under them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -147,28 +147,29 @@ def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Grou
     | `unasked` | share of cases for which no model is asked | all |
     | `unasked-right` | share of these with exactly the expected flows taken | cases without a model call |
     """
-    asked = [each for each in judged if each.expect]
-    of, unasked = len(asked), sum(each.route.outcome is not Outcome.ASKED for each in judged)
-
-    def found(score: Callable[[Judged], float]) -> Measure:
-        return Measure.share(sum(map(score, asked)), of)
-
-    def at(depth: int) -> Measure:
-        return found(lambda each: metrics.recall_at(each.route.ranking, each.expect, depth))
-
-    measures = {
-        **{f"R@{depth}": at(depth) for depth in depths},
-        "R@k": found(lambda each: metrics.recall_at(each.route.candidates, each.expect, max(each.route.offered, 1))),
-        "MRR": Measure(
-            value=metrics.mean(metrics.reciprocal_rank(each.route.ranking[:DEPTH], each.expect) for each in asked),
-            cases=of,
-        ),
-        "coverage": found(lambda each: each.expect <= set(each.route.candidates)),
-        "size": Measure(value=metrics.mean(float(each.route.offered) for each in asked), cases=of),
-        "exact": Measure.share(sum(each.exact for each in judged), len(judged)),
-        "unasked": Measure.share(unasked, len(judged)),
-        "unasked-right": Measure.share(sum(each.settled_right for each in judged), unasked),
-    }
+    labelled = [each for each in judged if each.expect]
+    measures: dict[str, Measure] = {}
+    for depth in depths:
+        found = [metrics.recall_at(each.route.ranking, each.expect, depth) for each in labelled]
+        measures[f"R@{depth}"] = Measure.share(sum(found), len(labelled))
+    in_candidates: list[float] = []
+    ranks: list[float] = []
+    sizes: list[float] = []
+    covered = 0
+    for each in labelled:
+        route = each.route
+        in_candidates.append(metrics.recall_at(route.candidates, each.expect, max(route.offered, 1)))
+        ranks.append(metrics.reciprocal_rank(route.ranking[:DEPTH], each.expect))
+        sizes.append(float(route.offered))
+        covered += each.expect <= set(route.candidates)
+    measures["R@k"] = Measure.share(sum(in_candidates), len(labelled))
+    measures["MRR"] = Measure(value=metrics.mean(ranks), cases=len(labelled))
+    measures["coverage"] = Measure.share(covered, len(labelled))
+    measures["size"] = Measure(value=metrics.mean(sizes), cases=len(labelled))
+    unasked = sum(each.route.outcome is not Outcome.ASKED for each in judged)
+    measures["exact"] = Measure.share(sum(each.exact for each in judged), len(judged))
+    measures["unasked"] = Measure.share(unasked, len(judged))
+    measures["unasked-right"] = Measure.share(sum(each.settled_right for each in judged), unasked)
     return Group(name=name, cases=len(judged), measures=measures)
 
 

@@ -267,13 +267,13 @@ class _Lesson:
 
     def _keep_learned(self, learned: Mapping[str, Mapping[str, str]], undo: Collection[str]) -> _Examples:
         """Return what was learned before without what people say otherwise about, or took back."""
-        gone = {
-            same_request(text)
-            for flow, texts in learned.items()
-            for text, ids in texts.items()
-            if self._found.settled.get(same_request(text), flow) != flow
-            or any(ids_of(each, ids.split()) for each in undo)
-        }
+        gone: set[str] = set()
+        for flow, texts in learned.items():
+            for text, ids in texts.items():
+                request = same_request(text)
+                is_settled_otherwise = self._found.settled.get(request, flow) != flow
+                if is_settled_otherwise or any(ids_of(each, ids.split()) for each in undo):
+                    gone.add(request)
         return without_requests(learned, gone)
 
     def _with(

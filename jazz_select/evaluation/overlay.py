@@ -79,7 +79,10 @@ class Version(_Frozen):
     @property
     def share(self) -> float:
         """About how much it takes of the values or of the bytes that can be read of a file, whichever is more."""
-        learned = [text for texts in self.examples.values() for pair in texts.items() for text in pair]
+        learned: list[str] = []
+        for texts in self.examples.values():
+            for text, ids in texts.items():
+                learned += [text, ids]
         values = _OF_A_VERSION + 2 * len(self.examples) + len(learned)
         letters = sum(len(text.encode()) for text in learned)
         return max(values / MOST_VALUES, (letters + _BYTES_A_VALUE * values) / LARGEST)

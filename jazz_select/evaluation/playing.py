@@ -136,14 +136,17 @@ class ConversationReport(Framed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the counts by outcome, and all results."""
-        turns = sum(len(result.turns) for result in self.results)
-        checks = sum(1 for result in self.results for _ in result.all_checks)
+        turns = checks = model_calls = 0
+        for result in self.results:
+            turns += len(result.turns)
+            checks += sum(1 for _ in result.all_checks)
+            model_calls += sum(turn.seen.model_calls for turn in result.turns)
         return {
             "passed": self.passed,
             "conversations": len(self.results),
             "turns": turns,
             "checks": checks,
-            "model_calls": sum(turn.seen.model_calls for result in self.results for turn in result.turns),
+            "model_calls": model_calls,
             "outcomes": self.outcomes,
             "took_s": self.took_s,
             "results": [result.to_dict() for result in self.results],
@@ -289,23 +292,26 @@ def _turn(number: int, turn: TurnCase, result: "TurnResult", checks: Sequence[Ch
 def seen_in(result: "TurnResult") -> Seen:
     """Return the result of a turn in the form that checks compare."""
     pending, active = result.conversation.pending, result.conversation.active
-    waits_for = (pending.tool,) if pending is not None else active.asks if active is not None else ()
+    waits_for: tuple[str, ...] = ()
+    if pending is not None:
+        waits_for = (pending.tool,)
+    elif active is not None:
+        waits_for = active.asks
+    tools: list[Called] = []
+    for span in result.trace:
+        # Some names end a flow, and are no real tools.
+        if span.kind != "tool" or span.name in {BLOCKED, FINISHED, ANOTHER_WISH}:
+            continue
+        arguments = plain(span.content.get("arguments", {}))
+        status = str(span.attributes.get("status", "unknown"))
+        tools.append(Called(tool=span.name, arguments=arguments, status=status))
     return Seen(
         flows=tuple(result.flows),
         under_way=tuple(flow.name for flow in result.conversation.flows),
         waits_for=waits_for,
         inputs={} if active is None else plain(active.answers),
         status=result.status,
-        tools=tuple(
-            Called(
-                tool=span.name,
-                arguments=plain(span.content.get("arguments", {})),
-                status=str(span.attributes.get("status", "unknown")),
-            )
-            for span in result.trace
-            if span.kind == "tool"
-            and span.name not in {BLOCKED, FINISHED, ANOTHER_WISH}  # these end a flow, and are no real tools
-        ),
+        tools=tuple(tools),
         text=result.text,
         reason=result.reason,
         value=plain(result.value),
@@ -317,13 +323,19 @@ def _whole(turns: Sequence[TurnPlayed]) -> Seen:
     """Merge all turns: the texts, calls and flows of every turn, and the status of the last one."""
     if not turns:
         return Seen()
+    seen = [turn.seen for turn in turns]
+    flows: list[str] = []
+    tools: list[Called] = []
+    for each in seen:
+        flows.extend(each.flows)
+        tools.extend(each.tools)
     return replace(
-        turns[-1].seen,
-        flows=tuple(flow for turn in turns for flow in turn.seen.flows),
-        tools=tuple(call for turn in turns for call in turn.seen.tools),
-        text="\n\n".join(turn.seen.text for turn in turns),
-        reason="\n".join(turn.seen.reason for turn in turns if turn.seen.reason),
-        model_calls=sum(turn.seen.model_calls for turn in turns),
+        seen[-1],
+        flows=tuple(flows),
+        tools=tuple(tools),
+        text="\n\n".join(each.text for each in seen),
+        reason="\n".join(each.reason for each in seen if each.reason),
+        model_calls=sum(each.model_calls for each in seen),
     )
 
 

@@ -123,11 +123,13 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
     batch = _Batch(cases=cases, registry=registry, routing=source.routing, index={**source.index, "cache": cache})
     config.stash[_BATCHES].update((id(case), batch) for case in cases)
     often = Counter(case.id for case in cases)
-    own = [case.id if case.id and often[case.id] == 1 else "" for case in cases]
-    return [
-        pytest.param(case, id=name or f"{number}-{slug(case.id or case.request)}")
-        for number, (case, name) in enumerate(zip(cases, own, strict=True), 1)
-    ]
+    params: list[Any] = []
+    for number, case in enumerate(cases, 1):
+        name = case.id
+        if not name or often[name] > 1:
+            name = f"{number}-{slug(case.id or case.request)}"
+        params.append(pytest.param(case, id=name))
+    return params
 
 
 @pytest.fixture

@@ -79,8 +79,11 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
         yield f"- … and {len(left_out) - _PROBLEMS:,} more"
     yield ""
     names = [*(f"R@{depth}" for depth in evaluation.depths), "R@k", "MRR", "coverage", "size", "exact", "unasked"]
-    rows = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in evaluation.groups]
-    yield markdown_table(["", "cases", *names], rows)
+    groups: list[tuple[object, ...]] = []
+    for group in evaluation.groups:
+        values = [group.measures[name].value for name in names]
+        groups.append((group.name, group.cases, *values))
+    yield markdown_table(["", "cases", *names], groups)
     yield f"None: {markdown(none_line(evaluation))}  "
     if evaluation.choices is not None:
         yield f"Model: {markdown(choice_line(evaluation))}  "
@@ -89,10 +92,10 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
     yield f"Error budget: {markdown(str(evaluation.sweep))}"
     yield ""
     worst = [each for each in evaluation.by_flow if each.recall_at_1 < 1]
-    flows = [
-        (each.name, each.cases, each.recall_at_1, each.coverage, ", ".join(f"{name} {n}" for name, n in each.taken_by))
-        for each in worst[:_FLOWS]
-    ]
+    flows: list[tuple[object, ...]] = []
+    for score in worst[:_FLOWS]:
+        taken_by = ", ".join(f"{name} {count}" for name, count in score.taken_by)
+        flows.append((score.name, score.cases, score.recall_at_1, score.coverage, taken_by))
     yield from _details_table(
         f"{len(worst):,} flows with misses", ["flow", "cases", "R@1", "coverage", "taken by"], flows
     )

@@ -38,25 +38,34 @@ class StageMeasures:
     @classmethod
     def from_cases(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
         """Count a stage over the cases."""
-        records = [
-            (record, case.exact)
-            for case in cases
-            if case.chosen is not None
-            for record in case.chosen.decision.stages
-            if record.name == name and record.outcome != "skipped"
-        ]
-        decided = [exact for record, exact in records if record.outcome in {"decided", "none"}]
-        usages = [record.usage for record, _ in records if record.usage is not None]
+        asked = decided = right = failed = input_tokens = output_tokens = 0
+        took_s: float = 0
+        for case in cases:
+            if case.chosen is None:
+                continue
+            for record in case.chosen.decision.stages:
+                if record.name != name or record.outcome == "skipped":
+                    continue
+                asked += 1
+                took_s += record.took_s
+                if record.outcome in {"decided", "none"}:
+                    decided += 1
+                    right += case.exact
+                elif record.outcome == "failed":
+                    failed += 1
+                if record.usage is not None:
+                    input_tokens += record.usage.input_tokens
+                    output_tokens += record.usage.output_tokens
         return cls(
             name=name,
             cases=len(cases),
-            asked=len(records),
-            decided=len(decided),
-            right=sum(decided),
-            failed=sum(record.outcome == "failed" for record, _ in records),
-            input_tokens=sum(each.input_tokens for each in usages),
-            output_tokens=sum(each.output_tokens for each in usages),
-            took_s=sum(record.took_s for record, _ in records),
+            asked=asked,
+            decided=decided,
+            right=right,
+            failed=failed,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            took_s=took_s,
         )
 
     @property
@@ -143,19 +152,34 @@ class Choices:
     @classmethod
     def from_judged(cls, model: str, judged: Sequence[Judged]) -> "Choices":
         """Count the choices in judged cases."""
-        made = [each.chosen.decision for each in judged if each.chosen is not None]
-        calls = [sum(stage.calls for stage in each.stages) or each.attempts for each in made]
-        usages = [each.usage for each in made if each.usage is not None]
+        exact = failed = asked = calls = input_tokens = output_tokens = 0
+        tiers: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        for case in judged:
+            if case.chosen is None:
+                continue
+            decision = case.chosen.decision
+            # A selector without stages tells its attempts alone.
+            own_calls = sum(stage.calls for stage in decision.stages) or decision.attempts
+            exact += case.exact
+            failed += bool(decision.error)
+            asked += bool(own_calls or decision.error)
+            calls += own_calls
+            if decision.usage is not None:
+                input_tokens += decision.usage.input_tokens
+                output_tokens += decision.usage.output_tokens
+            tiers[decision.tier.value] += 1
+            reasons[decision.reason.value] += 1
         return cls(
             model=model,
-            exact=sum(each.exact for each in judged if each.chosen is not None),
-            failed=sum(bool(each.error) for each in made),
-            asked=sum(bool(count or each.error) for count, each in zip(calls, made, strict=True)),
-            calls=sum(calls),
-            input_tokens=sum(each.input_tokens for each in usages),
-            output_tokens=sum(each.output_tokens for each in usages),
-            tiers=dict(Counter(each.tier.value for each in made).most_common()),
-            reasons=dict(Counter(each.reason.value for each in made).most_common()),
+            exact=exact,
+            failed=failed,
+            asked=asked,
+            calls=calls,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            tiers=dict(tiers.most_common()),
+            reasons=dict(reasons.most_common()),
         )
 
 
@@ -181,19 +205,18 @@ class Evaluation(Framed):
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """All cases, then those with one right flow, with several, and follow-ups, then each tag; no empty groups."""
-        parts = {
-            "all": self.judged,
-            "one": [each for each in self.judged if len(each.expect) == 1],
-            "several": [each for each in self.judged if len(each.expect) > 1],
-            "follow-ups": [each for each in self.judged if each.case.episodes],
-        }
-        for tag in sorted({tag for each in self.judged for tag in each.case.tags}):
+        one = [each for each in self.judged if len(each.expect) == 1]
+        parts: dict[str, Sequence[Judged]] = {"all": self.judged}
+        if len(one) < len(self.judged):  # else it is the group of all, again
+            parts["one"] = one
+        parts["several"] = [each for each in self.judged if len(each.expect) > 1]
+        parts["follow-ups"] = [each for each in self.judged if each.case.episodes]
+        tags: set[str] = set()
+        for each in self.judged:
+            tags.update(each.case.tags)
+        for tag in sorted(tags):
             parts[f"tag:{tag}"] = [each for each in self.judged if tag in each.case.tags]
-        return tuple(
-            group_of(name, part, self.depths)
-            for name, part in parts.items()
-            if part and (name != "one" or len(part) < len(self.judged))
-        )
+        return tuple(group_of(name, part, self.depths) for name, part in parts.items() if part)
 
     @cached_property
     def none(self) -> metrics.Detection:
@@ -229,26 +252,28 @@ class Evaluation(Framed):
     @cached_property
     def by_flow(self) -> tuple[FlowScore, ...]:
         """The expected flows, worst first."""
-        of: defaultdict[str, list[Judged]] = defaultdict(list)
-        takes: Counter[str] = Counter()
-        taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        cases_of: defaultdict[str, list[Judged]] = defaultdict(list)
         for each in self.judged:
             for name in each.expect:
-                of[name].append(each)
+                cases_of[name].append(each)
+        takes: Counter[str] = Counter()
+        taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for expected, first, _ in self._mistakes:
             takes[first] += 1
             taken[expected][first] += 1
-        scores = [
-            FlowScore(
+        scores: list[FlowScore] = []
+        for name, cases in cases_of.items():
+            first_places = sum(name in _places(each) for each in cases)
+            covered = sum(name in each.route.candidates for each in cases)
+            score = FlowScore(
                 name=name,
                 cases=len(cases),
-                recall_at_1=sum(name in _places(each) for each in cases) / len(cases),
-                coverage=sum(name in each.route.candidates for each in cases) / len(cases),
+                recall_at_1=first_places / len(cases),
+                coverage=covered / len(cases),
                 taken_by=tuple(taken[name].most_common(_SHOWN)),
                 takes=takes[name],
             )
-            for name, cases in of.items()
-        ]
+            scores.append(score)
         return tuple(sorted(scores, key=lambda each: (each.recall_at_1, each.coverage, -each.cases, each.name)))
 
     @cached_property
@@ -322,6 +347,10 @@ class Evaluation(Framed):
         """Return plain JSON types: times in seconds, None for unknown values."""
         none = self.none
         values = {name: measure.value for name, measure in self.measures.items()}
+        by_flow: list[dict[str, Any]] = []
+        for score in self.by_flow:
+            taken_by = [{"flow": name, "count": count} for name, count in score.taken_by]
+            by_flow.append({**asdict(score), "taken_by": taken_by})
         return {
             "agent_id": self.agent_id,
             "embedder": self.embedder,
@@ -336,10 +365,7 @@ class Evaluation(Framed):
             "measures": {name: asdict(measure) for name, measure in self.measures.items()},
             "groups": [asdict(group) for group in self.groups],
             "none": asdict(none),
-            "by_flow": [
-                {**asdict(each), "taken_by": [{"flow": name, "count": count} for name, count in each.taken_by]}
-                for each in self.by_flow
-            ],
+            "by_flow": by_flow,
             "confusions": plain(self.confusions),
             "misses": plain(self.misses),
             "choices": None if self.choices is None else asdict(self.choices),

@@ -29,16 +29,23 @@ _MENTION = re.compile(r"(?<![A-Za-z0-9_])@|#(?=\d)")
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a GitHub Markdown table with all texts escaped, ending with a line break."""
     every = iter(rows)
-    kept, more = list(islice(every, MOST_ROWS)), sum(1 for _ in every)
-    numbers = [bool(kept) and all(is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
-    lines = [
-        f"| {' | '.join(map(markdown, headers))} |",
-        f"|{'|'.join('---:' if number else '---' for number in numbers)}|",
-        *(f"| {' | '.join(markdown(table_cell(cell)) for cell in row)} |" for row in kept),
-    ]
+    kept = list(islice(every, MOST_ROWS))
+    more = sum(1 for _ in every)
+    marks: list[str] = []
+    for column in range(len(headers)):
+        cells = [row[column] for row in kept]
+        is_numeric = bool(cells) and all(cell is None or is_number(cell) for cell in cells)
+        marks.append("---:" if is_numeric else "---")
+    lines = [_markdown_row(map(markdown, headers)), f"|{'|'.join(marks)}|"]
+    for row in kept:
+        lines.append(_markdown_row(markdown(table_cell(cell)) for cell in row))
     if more:
         lines += ["", f"… and {more:,} more rows"]
     return "\n".join((*lines, ""))
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def markdown(text: str) -> str:

@@ -128,28 +128,32 @@ class Scales:
         Requests out of scope are not part of the gain. Its interval is that of paired shares (Wald, as in McNemar's
         test).
         """
-        places = range(len(self._judged))
-        was, now = (
-            [known.is_right(route) for known, route in zip(self._judged, side, strict=True)] for side in (before, after)
-        )
-
-        def changes(wanted: Sequence[bool]) -> tuple[Change, ...]:
-            return tuple(
-                Change(
-                    request=self._judged[place].asked.request,
-                    before=before[place].first,
-                    after=after[place].first,
-                    right=tuple(sorted(self._judged[place].right)),
-                )
-                for place in places
-                if wanted[place]
-            )
-
-        lost, won = ([one and not other for one, other in zip(*pair, strict=True)] for pair in ((was, now), (now, was)))
-        differs = [before[place].first != after[place].first for place in places]
-        fits = [place for place in places if self._judged[place].right]
-        counts = (sum(some[place] for place in fits) for some in (was, won, lost))
-        return Cost(gain=_gain(len(fits), *counts), lost=changes(lost), won=changes(won), moved=changes(differs))
+        lost: list[Change] = []
+        won: list[Change] = []
+        moved: list[Change] = []
+        labelled = right_before = won_labelled = lost_labelled = 0
+        for known, old, new in zip(self._judged, before, after, strict=True):
+            was_right, is_right = known.is_right(old), known.is_right(new)
+            is_won = is_right and not was_right
+            is_lost = was_right and not is_right
+            if known.right:
+                labelled += 1
+                right_before += was_right
+                won_labelled += is_won
+                lost_labelled += is_lost
+            is_moved = old.first != new.first
+            if not (is_lost or is_won or is_moved):
+                continue
+            right = tuple(sorted(known.right))
+            change = Change(request=known.asked.request, before=old.first, after=new.first, right=right)
+            if is_lost:
+                lost.append(change)
+            if is_won:
+                won.append(change)
+            if is_moved:
+                moved.append(change)
+        gain = _gain(labelled, right_before, won_labelled, lost_labelled)
+        return Cost(gain=gain, lost=tuple(lost), won=tuple(won), moved=tuple(moved))
 
 
 def _hold_out_examples(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Known]]:

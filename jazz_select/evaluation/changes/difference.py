@@ -44,8 +44,14 @@ class FlowChanges:
         gone = sorted(before.keys() - after.keys())
         new = sorted(after.keys() - before.keys())
         renamed = _find_renamed({name: before[name] for name in gone}, {name: after[name] for name in new})
-        pairs = {name: name for name in before.keys() & after.keys()} | {now: old for old, now in renamed.items()}
-        changed = {name: fields for name in sorted(pairs) if (fields := _different(before[pairs[name]], after[name]))}
+        earlier_names = {name: name for name in before.keys() & after.keys()}
+        for old, now in renamed.items():
+            earlier_names[now] = old
+        changed: dict[str, tuple[str, ...]] = {}
+        for name in sorted(earlier_names):
+            fields = _different(before[earlier_names[name]], after[name])
+            if fields:
+                changed[name] = fields
         return cls(
             added=tuple(name for name in new if name not in renamed.values()),
             removed=tuple(name for name in gone if name not in renamed),
@@ -508,12 +514,17 @@ def expected_flows(
     if probe.expect is None:
         return None
     if not probe.expect:
+        # Only a case says that nothing fits; an entry of the log without a flow is not labelled.
         return () if probe.source is Source.CASE else None
     if all(name in flows for name in probe.expect):
         return tuple(dict.fromkeys(probe.expect))
-    back = {new: old for old, new in renamed.items()} if older else renamed
-    names = (name if name in flows else back.get(name, "") for name in probe.expect)
-    return tuple(dict.fromkeys(name for name in names if name in flows)) or None
+    other_names = {new: old for old, new in renamed.items()} if older else renamed
+    found: dict[str, None] = {}
+    for expected in probe.expect:
+        name = expected if expected in flows else other_names.get(expected, "")
+        if name in flows:
+            found[name] = None
+    return tuple(found) or None
 
 
 def _rightness(route: Routed, right: tuple[str, ...] | None) -> int | None:

@@ -41,13 +41,16 @@ def _size(text: str) -> int:
 
 
 def _why(found: Difference) -> list[str]:
-    lines = [
-        f"- {_cut(what, _CELL)}: {count:,} request{'s' if count > 1 else ''}"
-        for what, count in list(found.why.items())[:_REASONS]
-    ]
-    more = len(found.why) - len(lines)
-    rest = [f"- and {more} more reason{'s' if more > 1 else ''}"] if more > 0 else []
-    return ["**Why requests move:**", "", *lines, *rest, ""] if lines else []
+    if not found.why:
+        return []
+    lines = ["**Why requests move:**", ""]
+    for what, count in list(found.why.items())[:_REASONS]:
+        requests = "requests" if count > 1 else "request"
+        lines.append(f"- {_cut(what, _CELL)}: {count:,} {requests}")
+    more = len(found.why) - _REASONS
+    if more > 0:
+        lines.append(f"- and {more} more {'reason' if more == 1 else 'reasons'}")
+    return [*lines, ""]
 
 
 def _totals(found: Difference) -> str:

@@ -139,14 +139,15 @@ def _of_fields(
     """Yield a part for each changed field of a flow; the examples have parts of their own, without those `told`."""
     for what in changed:
         if what == "examples":
-            less = {text: [each for each in after[what] if each != text] for text in _gained_examples(before, after)}
-            more = {text: _restore_examples(before, after, [text]) for text in _gained_examples(after, before)}
-            pieces = [
-                Edit(what=f"{_quote(text)} {how} {name}", undone={name: {what: texts}})
-                for how, each in (("under", less), ("is gone from", more))
-                for text, texts in each.items()
-                if text not in told
-            ]
+            pieces: list[Edit] = []
+            for text in dict.fromkeys(_gained_examples(before, after)):
+                if text not in told:
+                    less = [each for each in after[what] if each != text]
+                    pieces.append(Edit(what=f"{_quote(text)} under {name}", undone={name: {what: less}}))
+            for text in dict.fromkeys(_gained_examples(after, before)):
+                if text not in told:
+                    more = _restore_examples(before, after, [text])
+                    pieces.append(Edit(what=f"{_quote(text)} is gone from {name}", undone={name: {what: more}}))
             if pieces or not told:
                 yield Edit.from_pieces(f"the examples of {name} together", pieces, {name: {what: before[what]}})
         elif what in ROUTING_FIELDS:
@@ -160,18 +161,26 @@ async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgai
     leads back 99 in 100, at thirty times the cost. That is for the other requests, which moved because of the fit.
     """
     moved = {place: each for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds}
-    ends = Counter(name for each in moved.values() for name in {each.before.first, each.after.first})
+    ends = Counter[str]()
+    for change in moved.values():
+        ends.update({change.before.first, change.after.first})
+    # A part that touches the flows of many moved requests is likely to explain several at once.
     parts = sorted(parts_of(found.flows, before, after), key=lambda part: -max(ends[name] for name in part.undone))
-    of = partial(_Search, parts=parts, moved=moved, after=after, now=found.flows.now)
-    quick = of(ask=partial(ask, refit=False), left=_MOST_TRIED)
-    exact = of(ask=partial(ask, refit=True), left=max(1, _MOST_WORK // max(1, len(after))))
+    search = partial(_Search, parts=parts, moved=moved, after=after, now=found.flows.now)
+    quick = search(ask=partial(ask, refit=False), left=_MOST_TRIED)
+    exact = search(ask=partial(ask, refit=True), left=max(1, _MOST_WORK // max(1, len(after))))
     edits = await quick.edits(list(moved))
     edits |= await exact.edits([place for place in moved if place not in edits])
     if len(parts) > 1:
         both = reduce(lambda one, other: one.joined(other, after), parts)
         every = Edit(what="several of these changes together", undone=_whole(both.undone, before))
-        edits |= dict.fromkeys(await exact.moved_back(every, [each for each in moved if each not in edits]), every)
-    return {place: each.what + ("" if each.touches(moved[place]) else ", indirectly") for place, each in edits.items()}
+        unexplained = [place for place in moved if place not in edits]
+        for place in await exact.moved_back(every, unexplained):
+            edits[place] = every
+    told: dict[int, str] = {}
+    for place, edit in edits.items():
+        told[place] = edit.what if edit.touches(moved[place]) else f"{edit.what}, indirectly"
+    return told
 
 
 def _whole(undone: Undone, before: Flows) -> Undone:

@@ -64,9 +64,10 @@ def embedder_stamp(embedder: str) -> str:
         with suppress(metadata.PackageNotFoundError):
             versions.append(f"{name} {metadata.version(name)}")
     _, at, folder = embedder.partition("@")
-    if at:  # a model of one's own, which may be replaced where it lies
-        files = sorted(each for each in Path(folder).rglob("*") if each.is_file()) if Path(folder).is_dir() else []
-        versions += [f"{each} {each.stat().st_size} {each.stat().st_mtime_ns}" for each in files]
+    if at and Path(folder).is_dir():  # a model of one's own, which may be replaced where it lies
+        for file in sorted(each for each in Path(folder).rglob("*") if each.is_file()):
+            stat = file.stat()
+            versions.append(f"{file} {stat.st_size} {stat.st_mtime_ns}")
     return "; ".join((embedder, *versions))
 
 

@@ -69,16 +69,21 @@ class InstalledFirst:
 def sources_digest(root: Path, flows: str) -> str:
     """Return a digest of the code that guards may use: the files of the flows, and modules imported from `root`."""
     place = root / flows
-    files = {each for each in place.rglob("*") if each.is_file()} if place.is_dir() else {place}
     own = root.resolve()
+    files = {place.resolve()}
+    if place.is_dir():
+        files = {each.resolve() for each in place.rglob("*") if each.is_file()}
     for module in tuple(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and Path(file).resolve().is_relative_to(own):
+        if isinstance(file, str):
             files.add(Path(file).resolve())
-    inside = (
-        each for each in sorted({each.resolve() for each in files}) if each.is_relative_to(own) and each.is_file()
-    )
-    return files_digest([each for each in inside if not _PASSED_OVER & {*each.relative_to(own).parts}], own)
+    kept: list[Path] = []
+    for file in sorted(files):
+        if not file.is_relative_to(own) or not file.is_file():
+            continue
+        if _PASSED_OVER.isdisjoint(file.relative_to(own).parts):
+            kept.append(file)
+    return files_digest(kept, own)
 
 
 def answer_job() -> None:

@@ -8,14 +8,14 @@ from copy import copy
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from jazz_select.evaluation.guard_code import guard_digest
 from jazz_select.evaluation.route import Outcome, Query, Routed
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry, flows_digest
-from jazz_select.json_values import plain
+from jazz_select.json_values import is_array, plain
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.prompt import candidate_of
 from jazz_select.selector.select import FlowSelector
@@ -147,7 +147,7 @@ def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
             if name == GUARD:
                 again.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]
             else:
-                setattr(again, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+                setattr(again, name, tuple(value) if is_array(value) else value)
         made.register(again)
     known = {flow.name for flow in registry.values()}
     for name, fields in parts.items():

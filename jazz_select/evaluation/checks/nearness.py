@@ -248,13 +248,12 @@ class Field:
         sames = [DuplicateIndex([text], numbers=True) for text in texts]
         nearest = (vectors @ have.T).max(axis=1) if len(have) else np.full(len(texts), -1.0)
         while len(kept) < most:
-            left = [
-                place
-                for place in range(len(texts))
-                if place not in kept
-                and nearest[place] <= self._usual
-                and not any(sames[other].find(texts[place]) for other in kept)
-            ]
+            left: list[int] = []
+            for place, text in enumerate(texts):
+                if place in kept or nearest[place] > self._usual:
+                    continue
+                if not any(sames[other].find(text) for other in kept):
+                    left.append(place)
             if not left:
                 break
             newest = min(left, key=lambda place: float(nearest[place]))
@@ -456,17 +455,20 @@ def _separation(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
 
 def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Finding:
     mine, theirs = asked.flows[one], asked.flows[other]
-    leads = {
-        int(example): float(asked.scores[example, own] - asked.scores[example, rival])
-        for own, rival in ((one, other), (other, one))
-        for example in np.flatnonzero(asked.whose == own)
-    }
-    colliding = sorted(leads, key=lambda each: leads[each])[:4]
+    # By how much each example of the two lies nearer to its own flow.
+    leads: dict[int, float] = {}
+    for own, rival in ((one, other), (other, one)):
+        for example in np.flatnonzero(asked.whose == own).tolist():
+            leads[example] = float(asked.scores[example, own] - asked.scores[example, rival])
+    colliding = sorted(leads, key=leads.__getitem__)[:4]
     wrong = sum(lead < 0 for lead in leads.values())
     what = f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie nearer"
     what += " to the other one."
+    evidence: list[Evidence] = []
+    for example in colliding:
+        rival = other if int(asked.whose[example]) == one else one
+        evidence.append(asked.evidence(example, rival))
     names = (mine.name, theirs.name)
-    evidence = (asked.evidence(each, other if int(asked.whose[each]) == one else one) for each in colliding)
     return places.finding("near-twins", Spot(theirs), what, _remedy_apart(mine, theirs), *evidence, flows=names)
 
 

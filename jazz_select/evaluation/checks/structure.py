@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot, field_of
+from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Place, Places, Spot, field_of
 from jazz_select.flow.base import BaseFlow, chain_of, check_calls
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.flow_inputs import input_faults
@@ -187,7 +187,7 @@ _FINAL = word_list("""
 
 def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     """Yield tools whose declared effect contradicts their name, once each, at the first flow that uses them."""
-    users = {name: flow for flow in reversed(flows) for name in flow.own_tools}
+    users = _first_users(flows)
     for name, tool in tools.items():
         verb = next(iter(stems(tool.operation or name)), "")
         declared = tool.destructive or tool.idempotent or bool(tool.undoes)
@@ -200,11 +200,10 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
         else:
             continue
         flow = users.get(name)
-        at = NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(name))
         yield Finding(
             code=code,
             flows=() if flow is None else (flow.name,),
-            at=at,
+            at=_place_of_tool(flow, name, places),
             what=f"The tool {beginning(name, _LONGEST)} {what}.",
             remedy=remedy,
             evidence=(Evidence(text=name, flow="" if flow is None else flow.name),),
@@ -213,7 +212,7 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
 
 def _patterns(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     """Yield the patterns of schemas that are left to the tools, once each, at the first flow that uses such a tool."""
-    users = {name: flow for flow in reversed(flows) for name in flow.own_tools}
+    users = _first_users(flows)
     reasons: dict[str, str] = {}
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for name, tool in tools.items():
@@ -221,17 +220,34 @@ def _patterns(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Plac
             reasons[pattern] = reason
             owners[pattern].append(name)
     for pattern, names in owners.items():
-        flow = users.get(names[0])
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        first, *rest = names
+        flow = users.get(first)
+        others = f" and {len(rest)} more" if rest else ""
         shown = beginning(pattern, _LONGEST)
         yield Finding(
             code="unread-pattern",
             flows=() if flow is None else (flow.name,),
-            at=NOWHERE if flow is None else places.locate(flow, "tools", list(flow.own_tools).index(names[0])),
-            what=f"The pattern {shown!r} of {beginning(names[0], _LONGEST)}{others} {reasons[pattern]}: not checked.",
+            at=_place_of_tool(flow, first, places),
+            what=f"The pattern {shown!r} of {beginning(first, _LONGEST)}{others} {reasons[pattern]}: not checked.",
             remedy="Have the tool check it, or write it without what is named here.",
             evidence=(Evidence(text=pattern, flow="" if flow is None else flow.name),),
         )
+
+
+def _first_users(flows: Sequence[BaseFlow]) -> dict[str, BaseFlow]:
+    """Return the first flow that uses each tool."""
+    users: dict[str, BaseFlow] = {}
+    for flow in flows:
+        for name in flow.own_tools:
+            users.setdefault(name, flow)
+    return users
+
+
+def _place_of_tool(flow: BaseFlow | None, name: str, places: Places) -> Place:
+    """Return where a flow names a tool; nowhere without a flow."""
+    if flow is None:
+        return NOWHERE
+    return places.locate(flow, "tools", list(flow.own_tools).index(name))
 
 
 def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:

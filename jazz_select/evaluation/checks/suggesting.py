@@ -29,7 +29,7 @@ from jazz_select.evaluation.checks.wording import DuplicateIndex, content, is_un
 from jazz_select.evaluation.corrections import gathered
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.json_values import plain
+from jazz_select.json_values import is_array, plain
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.outcomes.entries import Logged, labels
@@ -111,7 +111,7 @@ def _texts(values: Sequence[Any], field: str) -> Iterator[str]:
         given: object = cast("dict[object, object]", value).get(field) if isinstance(value, dict) else value
         if isinstance(value, list) and field != "examples":
             continue
-        several = cast("list[object]", given) if isinstance(given, list) else [given]
+        several = given if is_array(given) else [given]
         for each in several:
             if isinstance(each, str) and each.strip():
                 yield in_one_line(" ".join(each[: 4 * LONGEST_CONDITION].split()))
@@ -197,9 +197,15 @@ class Suggestions(Framed):
         for name, whys in self.wanting.items():
             flows[as_text(name)]["wanting"] = [in_one_line(as_text(why)) for why in whys]
         for each in self.suggested:
-            entry = {"text": in_one_line(as_text(each.text)), "source": each.source.value, "why": as_text(each.why)}
-            entry |= {"other": as_text(each.other)} if each.other else {}
-            entry |= {"evidence": [in_one_line(as_text(one.text)) for one in each.evidence]} if each.evidence else {}
+            entry: dict[str, Any] = {
+                "text": in_one_line(as_text(each.text)),
+                "source": each.source.value,
+                "why": as_text(each.why),
+            }
+            if each.other:
+                entry["other"] = as_text(each.other)
+            if each.evidence:
+                entry["evidence"] = [in_one_line(as_text(one.text)) for one in each.evidence]
             flows[as_text(each.flow)].setdefault(f"{each.part.value}s", []).append(entry)
         dumped: str = yaml.safe_dump({"suggestions": dict(flows)}, allow_unicode=True, sort_keys=False, width=120)
         return _HEAD + dumped

@@ -7,7 +7,7 @@ nothing. Lookups go by keys, so that thousands of texts are fast.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import ceil
 from statistics import fmean, median
@@ -37,8 +37,11 @@ _LEAST_SLIPPED, _LEAST_WORDS = 5, 3
 
 def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
     """Return the words in lower case; without `numbers`, every number becomes 0."""
-    words = _WORD.findall(nfkc(seen(text[:8_000])).casefold().replace("’", "'"))
-    return tuple(words) if numbers else tuple("0" if word.isdigit() else word for word in words)
+    folded = nfkc(seen(text[:8_000])).casefold().replace("’", "'")
+    words = _WORD.findall(folded)
+    if not numbers:
+        words = ["0" if word.isdigit() else word for word in words]
+    return tuple(words)
 
 
 def request_key(text: str, *, numbers: bool = True) -> str:
@@ -208,12 +211,21 @@ def _find_denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
         if len(named) < _FEWEST_SAID or _DENYING.intersection(name):
             continue
         for spot in (Spot(flow, "description"), Spot(flow, "condition")):
-            clauses = [[stem(word.replace("'", "")) for word in words_of(each)] for each in _CLAUSE.split(spot.text)]
-            about = [each for each in clauses if named <= set(each)]
-            if about and all(_DENYING.intersection(each[: min(map(each.index, named))]) for each in about):
+            about: list[list[str]] = []
+            for clause in _CLAUSE.split(spot.text):
+                words = [stem(word.replace("'", "")) for word in words_of(clause)]
+                if named <= set(words):
+                    about.append(words)
+            if about and all(_denies_before(words, named) for words in about):
                 what = f"The {spot.field} of {flow.name} denies what it is called: {spot.quoted}."
                 remedy = "Say when it is the right flow; models and recall read the words, and hardly the “not”."
                 yield places.finding("contradicting-text", spot, what, remedy, spot.evidence())
+
+
+def _denies_before(words: Sequence[str], named: Collection[str]) -> bool:
+    """Whether a clause negates before the first word of a name, as in "never for a refund"."""
+    first = min(words.index(word) for word in named)
+    return not _DENYING.isdisjoint(words[:first])
 
 
 # --- languages -----------------------------------------------------------------------
@@ -225,18 +237,21 @@ _LEAST_FUNCTION_WORDS, _FOREIGN = 3, 0.1
 def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield texts in a language that the catalogue hardly uses otherwise."""
     fields = {"description", "condition", "examples"}
-    spots = [spot for flow in flows for spot in texts_of(flow) if spot.field in fields]
-    texts = [
-        (spot, counts)
-        for spot in spots
-        if max((counts := little_words(spot.text, words_of(spot.text))).values(), default=0) >= _LEAST_FUNCTION_WORDS
-    ]
+    texts: list[tuple[Spot, Counter[str]]] = []
+    for flow in flows:
+        for spot in texts_of(flow):
+            if spot.field not in fields:
+                continue
+            counts = little_words(spot.text, words_of(spot.text))
+            if max(counts.values(), default=0) >= _LEAST_FUNCTION_WORDS:
+                texts.append((spot, counts))
     first = Counter(counts.most_common(1)[0][0] for _, counts in texts)
     if not first:
         return
     main, _ = first.most_common(1)[0]
     for spot, counts in texts:
         language, most = counts.most_common(1)[0]
+        # A language of many texts is no slip: such a catalogue has several.
         is_slip = first[language] < max(_FOREIGN * len(texts), _LEAST_FUNCTION_WORDS)
         if language != main and is_slip and most >= 2 * counts[main]:
             what = f"{spot.field} of {spot.flow.name} holds a text in {language}, {spot.quoted}"
