@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying
 from jazz_select.arguments import Methods, check_argument
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.flow.base import GuidedDecisionPoint, Step
-from jazz_select.json_values import plain, storable, too_much
+from jazz_select.json_values import is_object, plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered_approver, engine_approver
 from jazz_select.routing.decisions.decision_points import (
@@ -92,7 +92,7 @@ class RunContext:
         The caller's values are never replaced, and undeclared fields of a declared output are ignored: an output must
         not exchange the caller's account for another.
         """
-        given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
+        given = dict(output) if is_object(output) else {RESULT: output}
         fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
         self.context.update({name: given[name] for name in fed})
         self._declared = {name: each for name, each in self._declared.items() if name not in fed}
@@ -167,12 +167,18 @@ def arguments_of(
     found = shape(tool.input_schema)
     needed = found.needed if found else (frozenset[str](),)
     wanted: dict[str, object] = {name: part for name, (part, _) in fields(tool.input_schema).items()}
-    wanted |= {name: True for names in needed for name in sorted(names) if name not in wanted}
+    for names in needed:
+        for name in sorted(names):
+            wanted.setdefault(name, True)
     arguments: dict[str, Any] = {}
     for name, part in wanted.items():
-        same = alike.get(folded_name(name), [])
-        given = name if name in context else same[0] if len(same) == 1 else None
-        if given is None or (context[given] is None and given == name and not _takes_null(part, tool)):
+        given = name
+        if name not in context:
+            same = alike.get(folded_name(name), [])
+            if len(same) != 1:
+                continue
+            given = same[0]
+        elif context[name] is None and not _takes_null(part, tool):
             continue
         optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
         if not optional or verdicts([context[given]], part, Cursor(tool.input_schema)) != [False]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow, steps_named
 from jazz_select.flow.data import place_of_input
 from jazz_select.flow.inputs import Input, ToolChoices, allowed_values
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields, type_text
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import Tool
@@ -176,8 +177,8 @@ def _is_list(part: object, root: Schema) -> bool:
 
 def entries_of(output: object) -> list[Any] | None:
     """Return the entries of a tool's output: a list, or the only list in an object; None if there is none."""
-    if isinstance(output, list):
-        return cast("list[Any]", output)
-    values = cast("Mapping[str, object]", output).values() if isinstance(output, Mapping) else ()
-    lists = [cast("list[Any]", each) for each in values if isinstance(each, list)]
+    if is_array(output):
+        return output
+    values = output.values() if is_object(output) else ()
+    lists = [each for each in values if is_array(each)]
     return lists[0] if len(lists) == 1 else None

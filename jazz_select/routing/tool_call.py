@@ -26,7 +26,7 @@ from jazz_select.errors import (
     ToolError,
     ToolOutcomeUnknownError,
 )
-from jazz_select.json_values import as_json, canonical_bytes, has_fields, too_much
+from jazz_select.json_values import as_json, canonical_bytes, has_fields, is_array, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import CallSource, Fault, StepError, ToolCall
@@ -251,7 +251,7 @@ def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         names: list[object] = [name for name, (_, needed) in fields(schema).items() if needed]
     else:
         required = schema.get("required")
-        names = cast("list[object]", required) if isinstance(required, list) else []
+        names = required if is_array(required) else []
     return tuple(name for name in names if isinstance(name, str) and name not in arguments)
 
 

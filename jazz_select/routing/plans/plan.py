@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
-from jazz_select.json_values import unquoted_json
+from jazz_select.json_values import is_object, unquoted_json
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.schemas.fields import RESULT, Schema, alternatives, mapping
 from jazz_select.text import beginning, some_of
@@ -72,8 +72,8 @@ def _unescape(token: str) -> str:
 
 def _child(value: Any, key: str) -> Any:
     value = unquoted_json(value)  # as models are shown it
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[str, Any]", value)
+    if is_object(value):
+        fields = value
         for spelling in (key, unquote(key)):
             if spelling in fields:
                 return fields[spelling]
@@ -169,8 +169,8 @@ def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[s
         value, depth = stack.pop()
         if depth > DEEPEST:
             return found, [*problems, f"the arguments are nested deeper than {DEEPEST} levels"]
-        if isinstance(value, Mapping):
-            fields = cast("Mapping[str, Any]", value)
+        if is_object(value):
+            fields = value
             if _REF in fields:
                 read = _reference(fields)
                 (problems if isinstance(read, str) else found).append(cast("Any", read))
@@ -194,9 +194,9 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
     """
     if isinstance(value, list | tuple):
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return value
-    fields = cast("Mapping[str, Any]", value)
+    fields = value
     if _REF not in fields:
         return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
     step, pointer = parse_reference(fields)
@@ -214,9 +214,9 @@ def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
     """Return `value` with other ids for these steps in its references."""
     if isinstance(value, list | tuple):
         return [with_steps_named(each, names) for each in cast("list[Any]", value)]
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return value
-    fields = cast("Mapping[str, Any]", value)
+    fields = value
     if _REF not in fields:
         return {key: with_steps_named(each, names) for key, each in fields.items()}
     step, pointer = parse_reference(fields)
@@ -249,9 +249,9 @@ def _reference_problems(reference: Reference, own: str, ids: set[str], twice: se
 def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[str]]:
     """Give each step an id; return the steps and the duplicate ids. A new id, such as s2, tells the position."""
     wanted = [step.id if _ID.fullmatch(step.id) else "" for step in steps]
-    twice = (
-        {each for each in wanted if each and wanted.count(each) > 1} if len(wanted) <= 10 * MOST_STEPS else set[str]()
-    )
+    twice: set[str] = set()
+    if len(wanted) <= 10 * MOST_STEPS:  # a longer plan is refused for its length
+        twice = {each for each in wanted if each and wanted.count(each) > 1}
     taken = set(wanted)
     seen: set[str] = set()
     named: list[PlanStep] = []

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import is_object
 from jazz_select.routing.approval import (
     Answer,
     ApprovalPolicy,
@@ -54,7 +55,7 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
     """
     there: dict[str, Any] = {}
     for output in outputs.values():
-        there.update(cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output})
+        there.update(output if is_object(output) else {RESULT: output})
     available = [Slot(name, schema_of(value)) for name, value in there.items()]
     wanted = fields(tool.input_schema)
     filled: dict[str, Any] = {}

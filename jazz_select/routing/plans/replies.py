@@ -23,7 +23,7 @@ from jazz_select.chat.json_reader import (
     unquoted,
 )
 from jazz_select.chat.reasoning import without_reasoning
-from jazz_select.json_values import canonical_bytes
+from jazz_select.json_values import canonical_bytes, is_array, is_object
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
 _CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
@@ -166,8 +166,8 @@ def _may_call(value: object) -> bool:
             if is_call(inner) or folded_fields(inner).keys() & {"toolcall", "toolcalls"}:
                 return True
             left += inner.values()
-        elif isinstance(each, list):
-            left += cast("list[object]", each)
+        elif is_array(each):
+            left += each
     return True
 
 
@@ -224,32 +224,45 @@ def _read_among_text(text: str, shapes: list[tuple[Located, ToolReply]]) -> Tool
 
 def _shape(value: object) -> ToolReply | None:
     """Return the meaning of a JSON value that is a known shape, a bare call, or a list of these."""
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        inner = [None if isinstance(item, list) else _shape(item) for item in islice(items, MOST_STEPS + 1)]
-        said = [each for each in inner if each is not None]
-        if not said or len(said) != min(len(items), MOST_STEPS + 1):
-            return None
-        return _make_reply(
-            "\n\n".join(each.text for each in said if each.text), [c for each in said for c in each.calls]
-        )
-    if not isinstance(value, Mapping):
+    if is_array(value):
+        return _list_of_shapes(value)
+    if not is_object(value):
         return None
-    fields = folded_fields(cast("Mapping[Any, Any]", value))
+    fields = folded_fields(value)
     if not fields.keys() & {"toolcall", "toolcalls", "naturallanguageresponse"}:
-        return _make_reply("", [step_of(cast("object", value))]) if is_call(cast("object", value)) else None
+        if not is_call(value):
+            return None
+        return _make_reply("", [step_of(value)])
     calls = (*_calls(fields.get("toolcall")), *_calls(fields.get("toolcalls")))
     text = _text(fields.get("naturallanguageresponse"))
     if not text:
-        text = next((each.strip() for key in _TEXT_BESIDE if isinstance(each := fields.get(key), str)), "")
+        beside = [fields[key] for key in _TEXT_BESIDE if isinstance(fields.get(key), str)]
+        text = beside[0].strip() if beside else ""
     return _make_reply(text, calls[: MOST_STEPS + 1])
+
+
+def _list_of_shapes(values: Sequence[object]) -> ToolReply | None:
+    """Return the meaning of a list if each of its values has one; a list within it has none."""
+    looked_at = values[: MOST_STEPS + 1]
+    replies: list[ToolReply] = []
+    for value in looked_at:
+        reply = None if isinstance(value, list) else _shape(value)
+        if reply is None:
+            return None
+        replies.append(reply)
+    if not replies:
+        return None
+    calls: list[PlanStep] = []
+    for reply in replies:
+        calls.extend(reply.calls)
+    return _make_reply("\n\n".join(reply.text for reply in replies if reply.text), calls)
 
 
 def _calls(value: object) -> tuple[PlanStep, ...]:
     if value is None:
         return ()
-    if isinstance(value, list):
-        return tuple(step_of(item) for item in islice(cast("list[object]", value), MOST_STEPS + 1))
+    if is_array(value):
+        return tuple(step_of(item) for item in islice(value, MOST_STEPS + 1))
     return (step_of(value),)
 
 

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from jazz_select.json_values import is_array
 from jazz_select.routing.schemas.fields import (
     COUNTED,
     Alternative,
@@ -154,9 +155,9 @@ class _Comparison:
     ) -> float:
         """Compare one alternative of the output, by its listed values or else by its type."""
         values = own.schema.get("enum")
-        if not isinstance(values, list):
+        if not is_array(values):
             return max(self._compare_types(own, other, depth) for other in theirs)
-        kept = self._possible(own, cast("list[Any]", values))
+        kept = self._possible(own, values)
         held = verdicts(kept, wanted, self._in)
         if not held:
             return NEVER
@@ -179,8 +180,8 @@ class _Comparison:
             return PERHAPS if (kind, wanted) == ("number", "integer") else NEVER
         found = SURELY if other.certain else PERHAPS
         allowed = other.schema.get("enum")
-        if isinstance(allowed, list):
-            if not self._possible(own, cast("list[Any]", allowed)):
+        if is_array(allowed):
+            if not self._possible(own, allowed):
                 return NEVER
             found = PERHAPS
         found = min(found, self._limits(own, other, kind))

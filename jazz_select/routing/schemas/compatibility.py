@@ -7,15 +7,15 @@ from functools import partial
 from hashlib import blake2b
 from math import isfinite
 from statistics import fmean
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.json_values import as_json
+from jazz_select.json_values import as_json, is_object
 from jazz_select.routing.schemas.assignability import NOT_FINITE, Effort, assignable, is_possible
-from jazz_select.routing.schemas.fields import RESULT, Schema, canonical_json, fields, refers, shape
+from jazz_select.routing.schemas.fields import RESULT, Schema, Shape, canonical_json, fields, refers, shape
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import describe_error, whole_characters
 from jazz_select.words import folded_name
@@ -83,16 +83,25 @@ def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
     found = shape(tool.input_schema)
     if found is None:
         return ()
-    # Most tools take texts and numbers, which there are.
-    needed = (found.fields.get(name, (False, True))[0] for each in found.needed for name in each)
-    plain = all(isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part)) for part in needed)
-    if not plain and not is_possible(tool.input_schema, kind="object"):
+    if not _are_plain(found) and not is_possible(tool.input_schema, kind="object"):
         return ()
     every = {name: Slot(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
-    sets = [[replace(every[name], certain=True) for name in every if name in needed] for needed in found.needed]
-    if not any(sets):
-        return (tuple(every.values()),)
-    return tuple(tuple(each) for each in sets if each)
+    sets: list[tuple[Slot, ...]] = []
+    for needed in found.needed:
+        slots = [replace(slot, certain=True) for name, slot in every.items() if name in needed]
+        if slots:
+            sets.append(tuple(slots))
+    return tuple(sets) or (tuple(every.values()),)
+
+
+def _are_plain(found: Shape) -> bool:
+    """Whether all required fields are texts and numbers, as with most tools: such values there are."""
+    for needed in found.needed:
+        for name in needed:
+            part, _ = found.fields.get(name, (False, True))
+            if not is_object(part) or not _PLAIN.issuperset(part):
+                return False
+    return True
 
 
 def compatibility_score(available: Iterable[Slot], consumer: Tool) -> float:
@@ -215,7 +224,7 @@ class CompatibilityIndex:
 
 def _may_come_again(schema: object) -> bool:
     """Tell whether a schema is likely to be seen again; that of a single long text is not."""
-    said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
+    said = schema.get("const") if is_object(schema) else None
     return not isinstance(said, str) or len(said) <= _LONGEST_SAID
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from jazz_select.json_values import is_array, is_object
 from jazz_select.values import is_number
 
 Schema = Mapping[str, Any]
@@ -219,28 +220,41 @@ def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iter
 
 
 def _spread_types(schema: Schema) -> Iterator[Alternative]:
-    values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
+    given = schema.get("enum")
+    values = given if is_array(given) else None
     if "const" in schema:
         const = schema["const"]
+        # A constant that is none of the members leaves nothing.
         values = [const] if values is None or any(equal(const, each) for each in values) else []
         schema = {key: value for key, value in schema.items() if key != "const"}
     said = schema.get("type")
-    named = [said] if isinstance(said, str) else list(cast("Sequence[Any]", said)) if isinstance(said, list) else []
+    named: list[Any] = said if is_array(said) else [said]
+    if said is None:
+        named = []
     types = [each for each in named if isinstance(each, str) and each in TYPES]
     if len(types) < len(named) or (said is not None and not named):
         # A type that no draft knows: it may be any.
         yield Alternative("object" if "properties" in schema else "", schema, certain=False, guessed=True)
         return
-    if values is not None and not types:
-        types = list(dict.fromkeys(map(type_of, values)))
-    elif not types:
-        guessed = "object" if "properties" in schema else "array" if not _ITEMS.isdisjoint(schema) else ""
-        yield Alternative(guessed, schema, certain=_ELSEWHERE.isdisjoint(schema), guessed=bool(guessed))
-    for each in types:
-        if values is None:
-            yield Alternative(each, schema, certain=_ELSEWHERE.isdisjoint(schema))
-        elif fitting := [value for value in values if is_a(value, each)]:
-            yield Alternative(each, {**schema, "enum": fitting}, certain=_ELSEWHERE.isdisjoint(schema))
+    certain = _ELSEWHERE.isdisjoint(schema)
+    if values is None:
+        for each in types:
+            yield Alternative(each, schema, certain=certain)
+        if not types:
+            guessed = _guessed_type(schema)
+            yield Alternative(guessed, schema, certain=certain, guessed=bool(guessed))
+        return
+    for each in types or dict.fromkeys(map(type_of, values)):
+        fitting = [value for value in values if is_a(value, each)]
+        if fitting:
+            yield Alternative(each, {**schema, "enum": fitting}, certain=certain)
+
+
+def _guessed_type(schema: Schema) -> str:
+    """Return the type that the keywords of a schema without a type are for; empty if for none."""
+    if "properties" in schema:
+        return "object"
+    return "" if _ITEMS.isdisjoint(schema) else "array"
 
 
 # --- joining -------------------------------------------------------------------
@@ -391,7 +405,7 @@ def is_a(value: object, kind: str) -> bool:
 
 def mapping(value: object) -> Mapping[str, object]:
     """Return a mapping as it is, and an empty one for any other value."""
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    return value if is_object(value) else {}
 
 
 def declares(schema: Schema) -> bool:
@@ -401,7 +415,7 @@ def declares(schema: Schema) -> bool:
 
 def names(value: object) -> set[str]:
     """Return the strings in a list; none if the value is no list."""
-    return {each for each in cast("list[Any]", value) if isinstance(each, str)} if isinstance(value, list) else set()
+    return {each for each in value if isinstance(each, str)} if is_array(value) else set()
 
 
 # --- fields --------------------------------------------------------------------
@@ -449,8 +463,13 @@ def _shape_of(content: bytes) -> Shape | None:
 
 
 def _shape(schema: Schema) -> Shape | None:
-    found = alternatives(schema, schema)
-    objects = [each.schema for each in found if each.type in ("object", "")]
+    objects: list[Schema] = []
+    others: list[Alternative] = []
+    for found in alternatives(schema, schema):
+        if found.type in ("object", ""):
+            objects.append(found.schema)
+        else:
+            others.append(found)
     if not objects:
         return None
     parts: dict[str, list[object]] = {}
@@ -468,11 +487,12 @@ def _shape(schema: Schema) -> Shape | None:
                 some.append(part)
     needed = [frozenset(names(each.get("required"))) for each in objects]
     always = frozenset[str].intersection(*needed)
+    # A set that holds another one is no way of its own: whatever meets it meets the smaller one.
     least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
     return Shape(
         {name: (_any_of(some), name in always) for name, some in parts.items() if some},
         tuple(least) if len(least) <= _MOST_SETS else (always,),
-        tuple(each for each in found if each.type not in ("object", "")),
+        tuple(others),
         all(declares(each) for each in objects),
     )
 
@@ -502,14 +522,14 @@ def told_schema(schema: object, depth: int = 0) -> Any:
     """
     if depth > _DEEPEST_TOLD:
         return schema
-    if isinstance(schema, list):
-        return [told_schema(each, depth + 1) for each in cast("list[object]", schema)]
-    if not isinstance(schema, Mapping):
+    if is_array(schema):
+        return [told_schema(each, depth + 1) for each in schema]
+    if not is_object(schema):
         return schema
     told: dict[str, Any] = {}
-    for key, part in cast("Mapping[str, object]", schema).items():
-        if key in _NAMED and isinstance(part, Mapping):
-            parts = cast("Mapping[str, object]", part)
+    for key, part in schema.items():
+        if key in _NAMED and is_object(part):
+            parts = part
             told[key] = {name: told_schema(each, depth + 1) for name, each in parts.items()}
         elif not _says_nothing(key, part):
             told[key] = part if key in _VALUES else told_schema(part, depth + 1)
@@ -532,8 +552,8 @@ def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> st
 
 def _in_words(alternative: Alternative) -> str:
     values = alternative.schema.get("enum")
-    if isinstance(values, list):
-        shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in cast("list[Any]", values)[:4]]
+    if is_array(values):
+        shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in values[:4]]
         return " or ".join(each[:40] for each in shown)
     items = alternative.schema.get("items")
     if alternative.type == "array" and isinstance(items, Mapping):
@@ -615,7 +635,7 @@ def _draft_3(own: dict[str, Any]) -> None:
         more = _as_schemas(refused)
         own["not"] = {"anyOf": [own["not"], *more] if "not" in own else more}
     types = own.get("type")
-    if isinstance(types, list) and any(isinstance(each, Mapping) for each in cast("list[Any]", types)):
+    if is_array(types) and any(isinstance(each, Mapping) for each in types):
         del own["type"]
         own["allOf"] = [*_as_list(own.get("allOf", [])), {"anyOf": _as_schemas(cast("object", types))}]
 
@@ -812,12 +832,12 @@ def inner(schema: object) -> Iterator[Schema]:
                 for key, value in cast("Schema", here).items()
                 if key not in ("enum", "const", "default", "examples")
             ]
-        elif isinstance(here, list):
-            stack += cast("list[object]", here)
+        elif is_array(here):
+            stack += here
 
 
 def _step_into(schema: object, step: str) -> object:
-    if isinstance(schema, list) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
-        several = cast("list[object]", schema)
+    if is_array(schema) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
+        several = schema
         return several[int(step)] if int(step) < len(several) else None
-    return cast("Mapping[str, object]", schema).get(step) if isinstance(schema, Mapping) else None
+    return schema.get(step) if is_object(schema) else None

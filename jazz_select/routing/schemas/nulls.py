@@ -6,6 +6,7 @@ Models fill every input that they are shown, and write null for those that they 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from jazz_select.json_values import is_array
 from jazz_select.routing.schemas.fields import Alternative, Cursor, Schema, alternatives, item_at, mapping, names
 from jazz_select.routing.schemas.validity import verdicts
 
@@ -33,7 +34,7 @@ def _holds_null(value: object, depth: int) -> bool:
         return False
     if isinstance(value, dict):
         return any(_holds_null(each, depth + 1) for each in cast("dict[object, object]", value).values())
-    return isinstance(value, list) and any(_holds_null(each, depth + 1) for each in cast("list[object]", value))
+    return is_array(value) and any(_holds_null(each, depth + 1) for each in value)
 
 
 def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> object:
@@ -41,11 +42,7 @@ def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> obj
         return cast("object", value)
     kinds = alternatives(part, reading.root, reading)
     if isinstance(value, list):
-        kinds = [each for each in kinds if each.type in {"array", ""}]
-        return [
-            _drop_nulls(each, _any_of([item_at(kind.schema, place) for kind in kinds]), reading, depth + 1)
-            for place, each in enumerate(cast("list[object]", value))
-        ]
+        return _drop_nulls_of_items(cast("list[object]", value), kinds, reading, depth)
     given = cast("dict[str, object]", value)
     kinds = _possible_kinds(given, [each for each in kinds if each.type in {"object", ""}], reading)
     kept: dict[str, object] = {}
@@ -55,9 +52,21 @@ def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> obj
         if each is not None:
             kept[name] = _drop_nulls(each, _any_of(parts), reading, depth + 1)
             continue
+        # Models write null for an optional value that they leave out; one that may be null means it.
         is_optional = any(name not in names(kind.schema.get("required")) for kind in declaring)
         if not is_optional or any(_takes_null(own, reading) for own in parts):
             kept[name] = None
+    return kept
+
+
+def _drop_nulls_of_items(
+    values: list[object], kinds: Sequence[Alternative], reading: Cursor, depth: int
+) -> list[object]:
+    schemas = [kind.schema for kind in kinds if kind.type in {"array", ""}]
+    kept: list[object] = []
+    for place, value in enumerate(values):
+        part = _any_of([item_at(schema, place) for schema in schemas])
+        kept.append(_drop_nulls(value, part, reading, depth + 1))
     return kept
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import Schema, mapping, resolve_reference
 
 Path = tuple[str, ...]
@@ -47,7 +48,7 @@ def schemas_of_object(schema: object, root: Schema) -> Iterator[Schema]:
         waiting += [known.get(each) for each in (*CONDITION, "not")]
         for keyword in BRANCHES:
             branches: object = known.get(keyword)
-            waiting += cast("list[object]", branches) if isinstance(branches, list) else [branches]
+            waiting += branches if is_array(branches) else [branches]
         for keyword in ("dependentSchemas", "dependencies"):
             waiting += mapping(known.get(keyword)).values()
         if "$ref" in known:
@@ -149,8 +150,8 @@ def without_paths(arguments: Mapping[str, Any], paths: Collection[Path]) -> dict
         if (name,) in paths:
             continue
         inside = {path[1:] for path in paths if path[0] == name}
-        if inside and isinstance(value, Mapping):
-            rest = without_paths(cast("Mapping[str, Any]", value), inside)
+        if inside and is_object(value):
+            rest = without_paths(value, inside)
             if rest or not value:
                 kept[name] = rest
         else:
@@ -167,5 +168,5 @@ def _is_object(part: object, root: Schema) -> bool:
 
 def texts(value: object) -> list[str]:
     """Return the texts of a list; none of what is no list."""
-    listed = cast("list[object]", value) if isinstance(value, list) else []
+    listed = value if is_array(value) else []
     return [each for each in listed if isinstance(each, str)]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, pointer_names, resolve_reference
 from jazz_select.routing.schemas.places import (
     BRANCHES,
@@ -64,7 +65,7 @@ def _names_in_values(schema: Schema) -> Iterator[str]:
     values: list[object] = [schema.get(keyword) for keyword in _EXAMPLE]
     for keyword in _EXAMPLES:
         listed: object = schema.get(keyword)
-        values += cast("list[object]", listed) if isinstance(listed, list) else []
+        values += listed if is_array(listed) else []
     for value in values:
         yield from map(str, mapping(value))
 
@@ -82,10 +83,11 @@ class _Reduction:
     def __init__(self, paths: frozenset[Path], root: Schema) -> None:
         self._root = root
         self._names = frozenset(path[0] for path in paths if len(path) == 1)
-        self._inside = {
-            name: _Reduction(frozenset(path[1:] for path in paths if path[0] == name and len(path) > 1), root)
-            for name in {path[0] for path in paths if len(path) > 1} - self._names
-        }
+        inside: dict[str, set[Path]] = {}
+        for name, *rest in paths:
+            if rest and name not in self._names:  # nothing is left inside of a field that goes as a whole
+                inside.setdefault(name, set()).add(tuple(rest))
+        self._inside = {name: _Reduction(frozenset(own), root) for name, own in inside.items()}
         self._touched = self._names.union(self._inside)
         self._left = _MOST_FOLLOWED
         self._followed: list[str] = []
@@ -175,8 +177,8 @@ class _Reduction:
             if isinstance(own.get(keyword), int):
                 own[keyword] = max(own[keyword] - len(self._names), 0)
         allowed = mapping(own.get("propertyNames")).get("enum")
-        if isinstance(allowed, list):
-            own["propertyNames"] = {**own["propertyNames"], "enum": self._without_names(cast("list[object]", allowed))}
+        if is_array(allowed):
+            own["propertyNames"] = {**own["propertyNames"], "enum": self._without_names(allowed)}
 
     def _reference(self, own: dict[str, Any]) -> dict[str, Any]:
         """Replace a reference to a schema with these inputs by that schema without them.
@@ -201,9 +203,9 @@ class _Reduction:
         return [each for each in cast("list[object]", listed) if each not in self._names]
 
     def _others_of(self, value: object) -> object:
-        if not isinstance(value, Mapping):
+        if not is_object(value):
             return value
-        return {name: each for name, each in cast("Mapping[str, object]", value).items() if name not in self._names}
+        return {name: each for name, each in value.items() if name not in self._names}
 
     def without_keys(self, value: object) -> object:
         """Return an example of an object without these inputs."""
@@ -243,9 +245,9 @@ def _references(schema: object) -> Iterator[str]:
     waiting = [schema]
     while waiting:
         here = waiting.pop()
-        if isinstance(here, Mapping):
-            known = cast("Mapping[str, object]", here)
+        if is_object(here):
+            known = here
             yield from (each for key in ("$ref", "$dynamicRef") if isinstance(each := known.get(key), str))
             waiting += known.values()
-        elif isinstance(here, list):
-            waiting += cast("list[object]", here)
+        elif is_array(here):
+            waiting += here

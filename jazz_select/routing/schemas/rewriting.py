@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
+from jazz_select.json_values import is_array
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Schema,
@@ -200,8 +201,8 @@ class Rewriting:
             doubts = self.doubts
             if key in _PARTS:
                 own[key] = self.rewrite(value)
-            elif key in _LISTS and isinstance(value, list):
-                own[key] = [self.rewrite(each) for each in cast("list[object]", value)]
+            elif key in _LISTS and is_array(value):
+                own[key] = [self.rewrite(each) for each in value]
             elif key in _MAPS and isinstance(value, Mapping):
                 own[key] = {name: self.rewrite(each) for name, each in cast("Schema", value).items()}
             elif key in ("enum", "const"):
@@ -417,8 +418,8 @@ def _follow_steps(schema: object, steps: Iterable[str]) -> object:
 
 def _key(container: object, step: str) -> str | int | None:
     """Return under what a step of a reference leads on from a container; None if it leads nowhere."""
-    if isinstance(container, list):
-        several = cast("list[object]", container)
+    if is_array(container):
+        several = container
         is_place = step.isascii() and step.isdecimal() and len(step) <= _LONGEST_PLACE
         return int(step) if is_place and int(step) < len(several) else None
     return step if step in mapping(container) else None

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
+from jazz_select.json_values import as_bytes, as_json, is_array, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Cursor,
@@ -320,10 +320,10 @@ def _parts_with_schemas(own: Schema, value: object) -> Iterator[tuple[object, ob
             yield from ((part, each) for part in ([named[name]] if name in named else []) + more)
             if "propertyNames" in own:
                 yield own["propertyNames"], name
-    elif isinstance(value, list):
+    elif is_array(value):
         first = prefix(own)
         more = [own[keyword] for keyword in ("items", "contains", "unevaluatedItems") if keyword in own]
-        for at, each in enumerate(cast("list[object]", value)):
+        for at, each in enumerate(value):
             yield from ((part, each) for part in [*first[at : at + 1], *more])
 
 
@@ -337,8 +337,8 @@ def _measure_value(value: object, *, letters: bool) -> tuple[int, int, int]:
             if isinstance(each, dict):
                 inner += cast("dict[str, object]", each).values()
                 read += sum(map(len, cast("dict[str, object]", each))) if letters else 0
-            elif isinstance(each, list):
-                inner += cast("list[object]", each)
+            elif is_array(each):
+                inner += each
             elif letters and isinstance(each, str):
                 read += len(each)
         level, depth = inner, depth + 1
@@ -490,15 +490,20 @@ _large_checker: Final = lru_cache(4)(_checker)
 def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[bool | None]:
     """Validate each value by a schema as its standard means it; None where that is not decided here."""
     own = canonical_json(schema)
-    dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""
-    root = (
-        canonical_json(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""
-    )
+    root = b""
+    if refers(own):
+        root = canonical_json(reading.root)
+    elif own not in _ANYTHING:
+        # Without references nothing of the root matters but the draft that it is canonical_json in.
+        dialect = reading.root.get("$schema", "")
+        root = json.dumps({"$schema": dialect}).encode() if dialect else b""
     reading.left -= 1 + len(values) + (len(own) + len(root)) // _BYTES_OF_A_STEP
     if reading.left < 0 or not own or len(root) > _LARGEST_KEPT:
         return [None] * len(values)
     engines = _engines(own, root)
-    return [None if engines is None else _verdict(*engines, each) for each in values]
+    if engines is None:
+        return [None] * len(values)
+    return [_verdict(*engines, value) for value in values]
 
 
 _ANYTHING: Final = (b"true", b"false", b"{}")

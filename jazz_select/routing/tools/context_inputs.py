@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import canonical_bytes, has_fields, plain
+from jazz_select.json_values import canonical_bytes, has_fields, is_object, plain
 from jazz_select.routing.schemas.places import (
     Path,
     input_names,
@@ -197,10 +197,10 @@ def _split_arguments(inputs: ContextInputs, given: Mapping[str, Any]) -> tuple[d
 
 def _as_fields(value: object) -> Mapping[str, Any] | None:
     """Return the fields of an object that was given as a mapping, a dataclass or a model; None for anything else."""
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value)
+    if is_object(value):
+        return value
     fields = plain(value) if has_fields(value) else None
-    return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else None
+    return fields if is_object(fields) else None
 
 
 def _with_value(

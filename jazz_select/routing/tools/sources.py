@@ -15,7 +15,7 @@ import orjson
 
 from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolOutcomeUnknownError
-from jazz_select.json_values import as_json, storable_text, too_much
+from jazz_select.json_values import as_json, is_array, is_object, storable_text, too_much
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.schemas.places import has_place
 from jazz_select.routing.schemas.validity import Checker, schema_problem
@@ -408,8 +408,8 @@ def _get_field(given: object, *names: str) -> Any:
 
 
 def _get_value(given: object, name: str) -> Any:
-    if isinstance(given, Mapping):
-        return cast("Mapping[str, Any]", given).get(name)
+    if is_object(given):
+        return given.get(name)
     value: Any = getattr(given, name, None)
     return None if callable(value) else value
 
@@ -450,9 +450,9 @@ def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
 
 
 def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
+    if not is_object(given):
         raise ToolError(tool, f"{field} must be a JSON Schema as a mapping, got {given!r:.60}")
-    schema = cast("Mapping[str, Any]", given)
+    schema = given
     try:
         text = orjson.dumps(dict(schema))
     except TypeError as error:
@@ -473,8 +473,8 @@ def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
             found[keyword] = value
         elif keyword in _HOLDING_SCHEMAS_BY_NAME and value == []:
             found[keyword] = {}
-        elif keyword in _HOLDING_SCHEMAS_BY_NAME and isinstance(value, Mapping):
-            named = cast("Mapping[str, Any]", value)
+        elif keyword in _HOLDING_SCHEMAS_BY_NAME and is_object(value):
+            named = value
             found[keyword] = {name: {} if each is None else _drop_unset(each) for name, each in named.items()}
         elif value is not None:
             found[keyword] = _drop_unset(value)
@@ -482,10 +482,10 @@ def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_unset(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _without_unset(cast("Mapping[str, Any]", value))
-    if isinstance(value, list):
-        return [_drop_unset(each) for each in cast("list[Any]", value)]
+    if is_object(value):
+        return _without_unset(value)
+    if is_array(value):
+        return [_drop_unset(each) for each in value]
     return value
 
 
@@ -702,10 +702,10 @@ def _structured_suffix(structured: object) -> str:
 
 def _is_result(answer: object) -> bool:
     """Tell whether a value is a server's answer, not the result of a wrapper."""
-    if isinstance(answer, Mapping):
-        content = cast("Mapping[str, object]", answer).get("content")
+    if is_object(answer):
+        content = answer.get("content")
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
-        marked = not cast("Mapping[str, object]", answer).keys().isdisjoint(_RESULT)
+        marked = not answer.keys().isdisjoint(_RESULT)
         return marked or all(not isinstance(each, str) and isinstance(_get_field(each, "type"), str) for each in blocks)
     fields: Collection[str] | None = getattr(type(answer), "model_fields", None)
     if fields is None:

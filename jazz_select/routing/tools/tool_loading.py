@@ -20,6 +20,7 @@ from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, impo
 from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.origin import short_path
 from jazz_select.flow.skill_files import SKILL_FILE
+from jazz_select.json_values import is_array
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
@@ -191,7 +192,7 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
 
 def _read_listing(listing: Any) -> list[Tool]:
     entries: object = _unwrap(listing)
-    several = cast("list[object]", entries) if isinstance(entries, list) else []
+    several = entries if is_array(entries) else []
     # Whoever keeps a listing in a file says what it says.
     read = partial(tools_from_mcp, trusted=True) if any(map(_is_mcp, several)) else tools_from_openai
     return read(cast("object", entries))

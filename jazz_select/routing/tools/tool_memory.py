@@ -9,6 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from jazz_select.arguments import Methods, Positive, checked
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.json_values import is_object
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -337,7 +338,7 @@ def _abilities(tool: Tool) -> Iterable[str]:
 
 
 def _describe_parameter(schema: object) -> str:
-    said = cast("Mapping[str, object]", schema).get("description") if isinstance(schema, Mapping) else None
+    said = schema.get("description") if is_object(schema) else None
     return at_word(" ".join(said.split()), _PARAMETER) if isinstance(said, str) else ""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from jazz_select.errors import ConfigError, ToolArgumentsError
-from jazz_select.json_values import with_texts
+from jazz_select.json_values import is_object, with_texts
 from jazz_select.routing.tools.context_inputs import FromContext
 from jazz_select.routing.tools.openapi.document import ApiDocument
 from jazz_select.routing.tools.openapi.operations import models_of
@@ -125,15 +125,15 @@ class Credentials:
         return name in self._given and not isinstance(self._given[name], FromContext)
 
     def _missing_credentials(self, alternatives: list[tuple[str, ...]]) -> str:
-        unsupported = [name for each in alternatives for name in each if name not in self._schemes]
         keys = self.context_keys(alternatives)
         if not keys:
+            unsupported = [name for each in alternatives for name in each if name not in self._schemes]
             return f"it needs the security scheme {unsupported[0]!r:.80}, which is not supported; give headers= instead"
-        named = " or ".join(
-            " and ".join(repr(keys.get(name, name)) for name in each)
-            for each in alternatives
-            if all(name in self._schemes for name in each)
-        )
+        ways: list[str] = []
+        for alternative in alternatives:
+            if all(name in self._schemes for name in alternative):
+                ways.append(" and ".join(repr(keys.get(name, name)) for name in alternative))
+        named = " or ".join(ways)
         return f"it needs {named} from the context, which has none; give it with context=, or to the tools with auth="
 
     async def _add(self, tool: str, signature: Signature, name: str, from_context: object) -> None:
@@ -159,9 +159,7 @@ class Credentials:
 def read_schemes(document: ApiDocument) -> dict[str, SecurityScheme]:
     """Return the security schemes of a document that are supported; what needs another one cannot be signed by it."""
     components = document.content.get("components")
-    listed: object = (
-        cast("Mapping[str, object]", components).get("securitySchemes") if isinstance(components, Mapping) else None
-    )
+    listed: object = components.get("securitySchemes") if is_object(components) else None
     found: dict[str, SecurityScheme] = {}
     for name, given in cast("Mapping[str, object]", listed if isinstance(listed, Mapping) else {}).items():
         try:

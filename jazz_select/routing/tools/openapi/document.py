@@ -11,7 +11,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from jazz_select.data_files import documents_of
 from jazz_select.errors import DataFileError, ToolError
-from jazz_select.json_values import as_json
+from jazz_select.json_values import as_json, is_array, is_object
 from jazz_select.routing.question import JOINERS, is_visible
 from jazz_select.text import beginning, describe_error, in_one_line
 
@@ -77,10 +77,10 @@ class ApiDocument:
         part: object = self.content
         for step in reference[2:].split("/"):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(part, Mapping) and name in part:
-                part = cast("Mapping[str, object]", part)[name]
-            elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[object]", part)):
-                part = cast("list[object]", part)[int(name)]
+            if is_object(part) and name in part:
+                part = part[name]
+            elif is_array(part) and name.isdecimal() and int(name) < len(part):
+                part = part[int(name)]
             else:
                 raise ValueError(f"the $ref {_quote_value(reference)} names nothing in the document")
         return part
@@ -136,13 +136,13 @@ def seen_text(text: str) -> str:
 
 
 def _reference_of(part: object) -> object | None:
-    return cast("Mapping[str, object]", part).get("$ref") if isinstance(part, Mapping) else None
+    return part.get("$ref") if is_object(part) else None
 
 
 def _check_document(name: str, content: object, *, url: str = "") -> ApiDocument:
-    if not isinstance(content, Mapping):
+    if not is_object(content):
         raise ToolError(name, "an OpenAPI document must be one mapping with openapi:, info: and paths:")
-    known = cast("Mapping[str, Any]", content)
+    known = content
     stated = known.get("openapi", known.get("swagger"))
     version = ".".join(str(stated).split(".")[:2])
     if version not in {"3.0", "3.1"}:

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import ConfigError, ToolError
+from jazz_select.json_values import is_object
 from jazz_select.routing.schemas.places import has_place
 from jazz_select.routing.tools.openapi.credentials import Auth, Credentials, read_schemes
 from jazz_select.routing.tools.openapi.document import ApiDocument, read_document, seen_text
@@ -178,7 +179,7 @@ def _words_for_users(document: ApiDocument, operation: ApiOperation) -> str:
 
 def _title(document: ApiDocument) -> str:
     info: object = document.content.get("info")
-    title: object = cast("Mapping[str, object]", info).get("title") if isinstance(info, Mapping) else ""
+    title: object = info.get("title") if is_object(info) else ""
     return beginning(" ".join(seen_text(title).split()), _LONGEST_TITLE) if isinstance(title, str) else ""
 
 

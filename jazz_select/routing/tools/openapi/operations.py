@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, cast
 
 from jazz_select.errors import ToolError
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.schemas.validity import schema_problem
 from jazz_select.routing.tools.openapi.document import ApiDocument, is_seen, seen_text
@@ -183,9 +184,9 @@ def _list_operations(document: ApiDocument) -> Iterator[tuple[str, str, Mapping[
         except ValueError as error:
             yield path, "get", {}, str(error)
             continue
-        if not isinstance(item, Mapping):
+        if not is_object(item):
             continue
-        known = cast("Mapping[str, Any]", item)
+        known = item
         for verb in _VERBS:
             if verb in known:
                 yield path, verb, known, known[verb]
@@ -194,9 +195,9 @@ def _list_operations(document: ApiDocument) -> Iterator[tuple[str, str, Mapping[
 def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, Any], given: object) -> ApiOperation:
     if isinstance(given, str):
         raise ValueError(given)  # noqa: TRY004 - what was wrong with its path
-    if not isinstance(given, Mapping):
-        raise ValueError("an operation must be a mapping")  # noqa: TRY004 - likewise
-    own = cast("Mapping[str, Any]", given)
+    if not is_object(given):
+        raise ValueError("an operation must be a mapping")
+    own = given
     _check_path(path)
     models = models_of(document.version)
     parsed = _validate(models.Operation, {**own, **_READ_ELSEWHERE})
@@ -363,9 +364,9 @@ def _read_parameters(
     found: dict[tuple[str, str], tuple[Any, Mapping[str, Any]]] = {}
     for given in (*_list_of(item, "parameters"), *_list_of(own, "parameters")):
         raw = document.resolve(given)
-        if not isinstance(raw, Mapping):
-            raise ValueError("a parameter must be a mapping")  # noqa: TRY004 - the document's fault, and told with others
-        known = cast("Mapping[str, Any]", raw)
+        if not is_object(raw):
+            raise ValueError("a parameter must be a mapping")
+        known = raw
         parsed = _validate(
             models.Parameter, {**known, "schema": None, "content": None, "examples": None, "example": None}
         )
@@ -397,10 +398,10 @@ def _add_parameter(inputs: _Inputs, parsed: Any, raw: Mapping[str, Any], place: 
             f"its parameter {parsed.name!r:.80} is written in the style {style!r:.40}, which is not supported"
         )
     content = raw.get("content")
-    as_json = isinstance(content, Mapping)
+    as_json = is_object(content)
     schema: object = raw.get("schema", True)
-    if isinstance(content, Mapping):
-        typed = cast("Mapping[str, Any]", content)
+    if is_object(content):
+        typed = content
         media_type = next((each for each in typed if _is_json(each)), None)
         if media_type is None:
             raise ValueError(f"its parameter {parsed.name!r:.80} is written in none of the types that are supported")
@@ -426,9 +427,9 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
     if given is None or verb not in _BODIES:
         return None
     raw = document.resolve(given)
-    if not isinstance(raw, Mapping):
-        raise ValueError("its requestBody must be a mapping")  # noqa: TRY004 - likewise
-    known = cast("Mapping[str, Any]", raw)
+    if not is_object(raw):
+        raise ValueError("its requestBody must be a mapping")
+    known = raw
     parsed = _validate(models_of(document.version).RequestBody, {**known, "content": {}})
     typed = mapping(known.get("content"))
     media_type = next((each for each in typed if _is_json(each)), _FORM if _FORM in typed else None)
@@ -439,7 +440,7 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
             f"its body is sent as {', '.join(typed)[:80] or 'nothing'}, and only JSON and forms are supported"
         )
     part = typed[media_type]
-    schema: object = cast("Mapping[str, Any]", part).get("schema", True) if isinstance(part, Mapping) else True
+    schema: object = part.get("schema", True) if is_object(part) else True
     sent_as = "application/json" if media_type == "*/*" else media_type.partition(";")[0].strip().lower()
     read = inputs.reader.read(document.resolve(schema))
     if parsed.required and (fields := _fields_of(read, inputs)):
@@ -454,15 +455,15 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
 
 def _fields_of(schema: Any, inputs: _Inputs) -> tuple[str, ...]:
     """Return the names of a body's fields if they can be inputs by themselves; none if the body has to stay whole."""
-    if not isinstance(schema, Mapping):
+    if not is_object(schema):
         return ()
-    own = cast("Mapping[str, Any]", schema)
+    own = schema
     properties = own.get("properties")
-    if own.get("type") != "object" or not isinstance(properties, Mapping) or not _COMPOSED.isdisjoint(own):
+    if own.get("type") != "object" or not is_object(properties) or not _COMPOSED.isdisjoint(own):
         return ()
     if own.get("additionalProperties", False) not in {False, True}:
         return ()
-    names = tuple(cast("Mapping[str, Any]", properties))
+    names = tuple(properties)
     taken = inputs.properties.keys() | _RESERVED
     fits = all(_INPUT.fullmatch(name) and name not in taken for name in names)
     needed: object = own.get("required", [])
@@ -472,9 +473,9 @@ def _fields_of(schema: Any, inputs: _Inputs) -> tuple[str, ...]:
 
 def _output_schema(document: ApiDocument, responses: object) -> Mapping[str, Any] | None:
     """Return the schema of what a call that worked answers as JSON; None where the document does not say, or badly."""
-    if not isinstance(responses, Mapping):
+    if not is_object(responses):
         return None
-    known = cast("Mapping[str, Any]", responses)
+    known = responses
     status = next((each for each in ("200", "201", "202", "203", "2XX", "2xx", "default") if each in known), None)
     try:
         typed = mapping(mapping(document.resolve(known.get(status or "", {}))).get("content"))
@@ -489,17 +490,17 @@ def _output_schema(document: ApiDocument, responses: object) -> Mapping[str, Any
 
 
 def _security(given: object) -> tuple[tuple[str, ...], ...]:
-    listed: Sequence[object] = cast("list[object]", given) if isinstance(given, list) else ()
-    return tuple(tuple(map(str, cast("Mapping[str, object]", each))) for each in listed if isinstance(each, Mapping))
+    listed: Sequence[object] = given if is_array(given) else ()
+    return tuple(tuple(map(str, each)) for each in listed if is_object(each))
 
 
 def _list_of(part: Mapping[str, Any], name: str) -> list[object]:
     value = part.get(name)
     if value is None:
         return []
-    if not isinstance(value, list):
-        raise ValueError(f"its {name} must be a list")  # noqa: TRY004 - likewise
-    return cast("list[object]", value)
+    if not is_array(value):
+        raise ValueError(f"its {name} must be a list")
+    return value
 
 
 def _is_json(media_type: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin
 import orjson
 
 from jazz_select.errors import ToolAnswerError, ToolArgumentsError, ToolError, ToolOutcomeUnknownError
-from jazz_select.json_values import json_object, storable_text
+from jazz_select.json_values import is_array, json_object, storable_text
 from jazz_select.routing.tools.openapi.credentials import Credentials, Signature
 from jazz_select.routing.tools.openapi.document import seen_text
 from jazz_select.routing.tools.openapi.operations import METHOD_OVERRIDES, ApiOperation, ApiParameter
@@ -208,8 +208,8 @@ def _simple(parameter: ApiParameter, value: object) -> str:
     """Return a value in OpenAPI's style `simple`."""
     if parameter.as_json:
         return orjson.dumps(value).decode()
-    if isinstance(value, list):
-        return ",".join(map(_text_of, cast("list[object]", value)))
+    if is_array(value):
+        return ",".join(map(_text_of, value))
     if isinstance(value, dict):
         pairs = cast("dict[str, object]", value).items()
         between = "=" if parameter.explode else ","
@@ -222,8 +222,8 @@ def _pairs(parameter: ApiParameter, value: object) -> Iterator[tuple[str, str]]:
     name = parameter.name
     if parameter.as_json:
         yield name, orjson.dumps(value).decode()
-    elif isinstance(value, list):
-        listed = [_text_of(each) for each in cast("list[object]", value)]
+    elif is_array(value):
+        listed = [_text_of(each) for each in value]
         if parameter.explode:
             yield from ((name, each) for each in listed)
         else:
@@ -244,8 +244,8 @@ def _nested_pairs(name: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, each in cast("dict[str, object]", value).items():
             yield from _nested_pairs(f"{name}[{key}]", each)
-    elif isinstance(value, list):
-        for number, each in enumerate(cast("list[object]", value)):
+    elif is_array(value):
+        for number, each in enumerate(value):
             yield from _nested_pairs(f"{name}[{number}]", each)
     elif value is not None:
         yield name, _text_of(value)

@@ -7,6 +7,7 @@ one whose references fan out does not grow by being written out.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.tools.openapi.document import ApiDocument, is_seen, seen_text
 from jazz_select.text import cut
 
@@ -72,13 +73,13 @@ class SchemaReader:
     def _read_part(self, schema: object, depth: int) -> Any:
         if isinstance(schema, bool):
             return schema
-        if not isinstance(schema, Mapping):
-            raise ValueError(f"a schema must be a mapping, got {str(schema)[:60]!r}")  # noqa: TRY004 - the document's fault
+        if not is_object(schema):
+            raise ValueError(f"a schema must be a mapping, got {str(schema)[:60]!r}")
         self._parts += 1
         if depth > _DEEPEST or self._parts > _MOST_PARTS:
             bound = f"nested more than {_DEEPEST} deep" if depth > _DEEPEST else f"of more than {_MOST_PARTS} parts"
             raise ValueError(f"its schema is {bound}")
-        return self._read_object(cast("Mapping[str, Any]", schema), depth)
+        return self._read_object(schema, depth)
 
     def _read_object(self, own: Mapping[str, Any], depth: int) -> dict[str, Any]:
         for keyword in _UNREADABLE:
@@ -99,14 +100,14 @@ class SchemaReader:
         return read
 
     def _value_of(self, keyword: str, value: Any, depth: int) -> Any:
-        if keyword in _BY_NAME and isinstance(value, Mapping):
-            named = cast("Mapping[str, Any]", value)
+        if keyword in _BY_NAME and is_object(value):
+            named = value
             unseen = [name for name in named if not is_seen(name)]
             if unseen:
                 raise ValueError(f"its schema has a name with characters that cannot be seen: {unseen[0]!a:.80}")
             return {name: self._read_part(each, depth + 1) for name, each in named.items()}
-        if keyword in _LISTS and isinstance(value, list):
-            return [self._read_part(each, depth + 1) for each in cast("list[object]", value)]
+        if keyword in _LISTS and is_array(value):
+            return [self._read_part(each, depth + 1) for each in value]
         if keyword in _SINGLE:
             return self._read_part(cast("object", value), depth + 1)
         if keyword in {"description", "title"} and isinstance(value, str):
@@ -125,13 +126,9 @@ class SchemaReader:
     def _without_hidden(self, own: Mapping[str, Any], read: dict[str, Any]) -> None:
         """Leave out properties that the other side alone writes, such as an id in what is sent."""
         properties = own.get("properties")
-        if not isinstance(properties, Mapping):
+        if not is_object(properties):
             return
-        hidden = [
-            name
-            for name, part in cast("Mapping[str, object]", properties).items()
-            if isinstance(part, Mapping) and cast("Mapping[str, object]", part).get(self._hidden) is True
-        ]
+        hidden = [name for name, part in properties.items() if is_object(part) and part.get(self._hidden) is True]
         for name in hidden:
             del read["properties"][name]
         if hidden and isinstance(read.get("required"), list):

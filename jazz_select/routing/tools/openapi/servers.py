@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from jazz_select.errors import ConfigError, ToolError
+from jazz_select.json_values import is_array
 from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.tools.openapi.document import ApiDocument, without_credentials
 
@@ -83,7 +84,7 @@ def servers_for(document: ApiDocument, given: str | Iterable[str]) -> ApiServers
     listed: object = document.content.get("servers") or [{"url": "/"}]
     bases: list[str] = []
     problem = "it names no servers"
-    for server in cast("list[object]", listed)[:_MOST] if isinstance(listed, list) else ():
+    for server in listed[:_MOST] if is_array(listed) else ():
         try:
             base = _base(document, server)
             _check_own(document, base)
