@@ -222,21 +222,18 @@ class ConnectedTools:
     def _connection_notes(self) -> tuple[str, ...]:
         if self._gateway is None:
             return ()
-        return (
-            *self._gateway.notes,
-            *(
-                f"the MCP server {each.spec.name} is not connected: "
-                + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
-                + (f" ({each.problem})" if each.problem else "")
-                for each in self._gateway.upstreams
-                if each.state != "up"
-            ),
-            *(
-                f"{each.spec.prefix}{name} is withheld: its server has changed its {why}; start anew to allow it"
-                for each in self._gateway.upstreams
-                for name, why in each.withheld.items()
-            ),
-        )
+        notes = list(self._gateway.notes)
+        for upstream in self._gateway.upstreams:
+            if upstream.state == "up":
+                continue
+            effect = "its tools fail until it is back" if upstream.tools else "its tools are not known yet"
+            problem = f" ({upstream.problem})" if upstream.problem else ""
+            notes.append(f"the MCP server {upstream.spec.name} is not connected: {effect}{problem}")
+        for upstream in self._gateway.upstreams:
+            for name, why in upstream.withheld.items():
+                shown = f"{upstream.spec.prefix}{name}"
+                notes.append(f"{shown} is withheld: its server has changed its {why}; start anew to allow it")
+        return tuple(notes)
 
 
 def _changed_at(file: Path) -> int:

@@ -26,7 +26,7 @@ from mcp.types import Implementation
 
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError, ToolError, ToolOutcomeUnknownError
-from jazz_select.json_values import with_texts
+from jazz_select.json_values import is_array, is_object, with_texts
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.sources import session_tools
 from jazz_select.routing.tools.tool import Tool
@@ -561,14 +561,14 @@ def _hide_secrets(spec: ServerSpec, part: object, depth: int) -> object:
     """Return a part of a schema without secrets in its texts; its meaning does not depend on the secrets."""
     if depth > _DEEPEST:
         return True
-    if isinstance(part, list):
-        return [_hide_secrets(spec, each, depth + 1) for each in cast("list[object]", part)]
-    if not isinstance(part, Mapping):
+    if is_array(part):
+        return [_hide_secrets(spec, each, depth + 1) for each in part]
+    if not is_object(part):
         return part
     shown: dict[str, object] = {}
-    for key, value in cast("Mapping[str, object]", part).items():
-        if key in BY_NAME and isinstance(value, Mapping):
-            named_parts = cast("Mapping[str, object]", value)
+    for key, value in part.items():
+        if key in BY_NAME and is_object(value):
+            named_parts = value
             shown[key] = {name: _hide_secrets(spec, each, depth + 2) for name, each in named_parts.items()}
         elif key in _SAID:
             shown[key] = with_texts(value, spec.without_secrets)

@@ -194,11 +194,12 @@ class Guard:
         if self._known == self.gateway.version:
             return self._tools
         self._known = self.gateway.version
-        usable = {
-            each.spec.name: [tool for tool in each.tools if not has_unseen_names(tool.input_schema)]
-            for each in self.gateway.upstreams
-        }
-        counts = Counter(name for tools in usable.values() for name in {tool.name.casefold() for tool in tools})
+        usable: dict[str, list[Tool]] = {}
+        counts = Counter[str]()
+        for upstream in self.gateway.upstreams:
+            tools = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]
+            usable[upstream.spec.name] = tools
+            counts.update({tool.name.casefold() for tool in tools})  # a server counts once for each name
         self._names.shared |= {name for name, count in counts.items() if count > 1}
         found: dict[str, Tool] = {}
         for upstream in self.gateway.upstreams:

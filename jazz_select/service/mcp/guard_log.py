@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import json_bytes, shorter_text
+from jazz_select.json_values import is_array, is_object, json_bytes, shorter_text
 from jazz_select.text import beginning, describe_error, json_line
 from jazz_select.threads import in_thread
 
@@ -121,11 +121,11 @@ def _leaves(arguments: Mapping[str, Any]) -> Iterator[object]:
     waiting: list[object] = list(arguments.values())
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Mapping):
-            known = cast("Mapping[str, object]", part)
+        if is_object(part):
+            known = part
             yield from known
             waiting += known.values()
-        elif isinstance(part, list):
-            waiting += cast("list[object]", part)
+        elif is_array(part):
+            waiting += part
         else:
             yield part

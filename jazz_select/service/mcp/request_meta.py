@@ -7,7 +7,7 @@ from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.types import INVALID_PARAMS
 
-from jazz_select.json_values import too_much
+from jazz_select.json_values import is_object, too_much
 
 Context = ServerRequestContext[Any, Any]
 CONTEXT: Final = "jazz-select/context"
@@ -23,9 +23,9 @@ def request_context(context: Context) -> dict[str, Any]:
     given: object = cast("Mapping[str, object]", context.meta or {}).get(CONTEXT)
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not is_object(given):
         raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} must be an object of names and values, got {given!r:.80}")
-    known = dict(cast("Mapping[str, Any]", given))
+    known = dict(given)
     if excess := too_much(known):
         raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} holds {excess}; give what identifies it instead")
     return known

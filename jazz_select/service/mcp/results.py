@@ -9,7 +9,7 @@ from mcp import types
 from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.errors import ToolOutcomeUnknownError
-from jazz_select.json_values import json_text, shorter_text, storable, storable_text, too_much
+from jazz_select.json_values import is_array, json_text, shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.context_inputs import NOT_USED
@@ -57,7 +57,7 @@ def answer_of(given: object) -> types.CallToolResult:
     except ValidationError:
         fields = cast("dict[str, object]", given)
     content, structured = fields.get("content"), fields.get("structuredContent")
-    parts = cast("list[object]", content) if isinstance(content, list) else [] if content is None else [content]
+    parts = content if is_array(content) else [] if content is None else [content]
     return types.CallToolResult(
         content=[_block_of(part) for part in parts],
         structured_content=cast("dict[str, Any]", structured) if isinstance(structured, dict) else None,

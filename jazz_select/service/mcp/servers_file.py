@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from jazz_select.arguments import read_as
 from jazz_select.data_files import documents_of
 from jazz_select.errors import ConfigError, DataFileError
-from jazz_select.json_values import with_texts
+from jazz_select.json_values import is_object, with_texts
 from jazz_select.routing.tools.tool import checked_keys
 from jazz_select.service.mcp.measured import MessageLimits
 from jazz_select.settings import expanded
@@ -136,12 +136,12 @@ _EXAMPLE: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["…"]},
 def servers_of(value: object) -> tuple[ServerSpec, ...]:
     """Read the servers from the content of such a file."""
     listed: object = None
-    if isinstance(value, Mapping):
-        given = cast("Mapping[str, object]", value)
+    if is_object(value):
+        given = value
         listed = given.get("mcpServers", given.get("servers"))  # the latter is what VS Code calls it
-    if not isinstance(listed, Mapping) or not listed:
+    if not is_object(listed) or not listed:
         raise ConfigError(f"there are no MCP servers: the file looks like {_EXAMPLE}")
-    servers = cast("Mapping[str, object]", listed)
+    servers = listed
     if len(servers) > _MOST_SERVERS:
         raise ConfigError(f"there are {len(servers)} MCP servers, and no more than {_MOST_SERVERS} are connected")
     found = tuple(_specs(servers))

@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from jazz_select.json_values import with_texts
+from jazz_select.json_values import is_array, is_object, with_texts
 from jazz_select.routing.question import JOINERS, is_visible
 from jazz_select.routing.schemas.fields import inner
 from jazz_select.text import at_word, cut, json_line
@@ -69,12 +69,12 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part(schema: object, *, said: bool, depth: int) -> object:
-    if isinstance(schema, list):
-        return [_part(each, said=said, depth=depth + 1) for each in cast("list[object]", schema)]
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    if is_array(schema):
+        return [_part(each, said=said, depth=depth + 1) for each in schema]
+    if not is_object(schema) or depth > _DEEPEST:
         return with_texts(schema, _seen_text, depth=depth) if not isinstance(schema, Mapping | list) else {}
     shown: dict[str, object] = {}
-    for key, value in cast("Mapping[str, object]", schema).items():
+    for key, value in schema.items():
         if key in _UNSAID:
             continue
         if key in _WORDS and isinstance(value, str):
@@ -82,8 +82,8 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
                 shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
         elif key in _AS_IT_IS:
             shown[key] = with_texts(value, _seen_text, depth=depth)
-        elif key in BY_NAME and isinstance(value, Mapping):
-            named = cast("Mapping[str, object]", value)
+        elif key in BY_NAME and is_object(value):
+            named = value
             shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
         else:
             shown[_seen_text(key)] = _part(value, said=said, depth=depth + 1)
@@ -100,5 +100,5 @@ def _seen_text(text: str) -> str:
 def has_unseen_names(schema: object) -> bool:
     """Tell whether the name of a property has invisible characters; a call could not leave them out."""
     said = (part.get("properties") for part in inner(schema))
-    names = (name for each in said if isinstance(each, Mapping) for name in cast("Mapping[str, object]", each))
+    names = (name for each in said if is_object(each) for name in each)
     return any(not all(map(_is_seen, name)) for name in names)

@@ -211,17 +211,19 @@ def _survey_catalogue(
 
 def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
     """Describe each flow in a row, by name, with its folder, its owner and how often it was chosen."""
-    return [
-        {
+    rows: list[dict[str, Any]] = []
+    for flow in sorted(live.registry.values(), key=lambda each: each.name):
+        row: dict[str, Any] = {
             "folder": Path(flow.origin.file).parent.name if flow.origin.file else "",
             "chosen": chosen.get(flow.name, 0),
-            **{name: getattr(flow, name) for name in _IN_SHORT},
-            "title": flow.display_name,
-            "examples": len(flow.examples),
-            "unconnected": list(flow.lacks(live.tools)) if live.tools else [],
         }
-        for flow in sorted(live.registry.values(), key=lambda each: each.name)
-    ]
+        for name in _IN_SHORT:
+            row[name] = getattr(flow, name)
+        row["title"] = flow.display_name
+        row["examples"] = len(flow.examples)
+        row["unconnected"] = list(flow.lacks(live.tools)) if live.tools else []
+        rows.append(row)
+    return rows
 
 
 def suggest_requests(live: Generation) -> list[str]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import Field
@@ -27,7 +27,7 @@ from jazz_select.evaluation.overlay import (
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain
+from jazz_select.json_values import is_array, plain
 from jazz_select.outcomes.callers import Caller
 from jazz_select.outcomes.entries import Logged
 from jazz_select.outcomes.evidence import same_request
@@ -127,32 +127,37 @@ def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
     """Return what was collected and learned, and the last entries of the log that the caller may correct. Blocking."""
+    cases = _cases(files.collected)
+    collected = {
+        "file": files.collected.as_posix(),
+        "count": len(cases),
+        "cases": [case.model_dump(include=_TOLD) for case in reversed(cases[-_MOST_SHOWN:])],
+    }
+    return {"collected": collected, "learned": _recently_learned(catalogue), "log": _recent_log(catalogue, caller)}
+
+
+def _recently_learned(catalogue: RunningCatalogue) -> dict[str, Any]:
     learned = catalogue.learned
     overlay = Overlay() if learned is None else learned.load()
     live = overlay.version("live")
-    log = catalogue.log
-    own = None if caller.may_teach else caller.key
-    entries = [] if log is None else list(log.read(agent_id=catalogue.agent_id, last=_MOST_SHOWN, key=own))
-    cases = _cases(files.collected)
     return {
-        "collected": {
-            "file": files.collected.as_posix(),
-            "count": len(cases),
-            "cases": [case.model_dump(include=_TOLD) for case in reversed(cases[-_MOST_SHOWN:])],
-        },
-        "learned": {
-            "file": "" if learned is None else learned.name,
-            "version": overlay.live,
-            "count": 0 if live is None else live.count,
-            "can_undo": bool(overlay.was_live),
-            "examples": {} if live is None else {name: list(texts) for name, texts in live.examples.items()},
-        },
-        "log": None
-        if log is None
-        else {
-            "count": log.agents().get(catalogue.agent_id, 0),
-            "entries": [_entry_data(each) for each in reversed(entries)],
-        },
+        "file": "" if learned is None else learned.name,
+        "version": overlay.live,
+        "count": 0 if live is None else live.count,
+        "can_undo": bool(overlay.was_live),
+        "examples": {} if live is None else {name: list(texts) for name, texts in live.examples.items()},
+    }
+
+
+def _recent_log(catalogue: RunningCatalogue, caller: Caller) -> dict[str, Any] | None:
+    log = catalogue.log
+    if log is None:
+        return None
+    own = None if caller.may_teach else caller.key
+    entries = list(log.read(agent_id=catalogue.agent_id, last=_MOST_SHOWN, key=own))
+    return {
+        "count": log.agents().get(catalogue.agent_id, 0),
+        "entries": [_entry_data(entry) for entry in reversed(entries)],
     }
 
 
@@ -208,7 +213,7 @@ def _count(file: Path, text: str | None = None) -> int:
         if not error.is_syntax and text is not None:
             raise UnreadableFileError(str(file), error.problem, advice=_FULL) from error
         return -2
-    return len(cast("list[object]", found)) if isinstance(found, list) else 0 if found is None else -2
+    return len(found) if is_array(found) else 0 if found is None else -2
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
@@ -343,9 +348,15 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
     if found is None:  # the flow has it already
         return {"cost": None, "overrules": ""}
     overlay = await compute(_learned_of(catalogue).load)
-    others = [owner for owner in _owners(examples_of(overlay.version("live")), found) if owner != right[0]]
+    owners = _owners(examples_of(overlay.version("live")), found)
+    others = [owner for owner in owners if owner != right[0]]
     live, settings = catalogue.live, catalogue.settings
-    cases = [case for file in files.known.values() for case in await compute(_cases, file)]
+    # A case of a flow that is gone says nothing of these flows.
+    cases: list[Case] = []
+    for file in files.known.values():
+        for case in await compute(_cases, file):
+            if all(flow_id(name) in live.registry for name in case.expect):
+                cases.append(case)
     said = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
     cost = await rehearsed(
         live.registry,
@@ -353,12 +364,12 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         right[0],
         entries=said,
         overlay=overlay,
-        gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
+        gate_cases=cases,
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
         routing=RouteOptions.from_settings(settings),
     )
-    return {"cost": None if cost is None else plain(cost), "overrules": next(iter(others), "")}
+    return {"cost": None if cost is None else plain(cost), "overrules": others[0] if others else ""}
 
 
 def _owners(learned: Mapping[str, Mapping[str, str]], text: str) -> list[str]:

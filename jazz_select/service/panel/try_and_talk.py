@@ -148,35 +148,38 @@ def turn_shown(event: Event, *, secret: Secret) -> Mapping[str, Any]:
 
 def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
     conversation = result.conversation
-    pending, active = conversation.pending, conversation.active
-    selection = result.selection
+    active, question = conversation.active, result.question
+    spans = result.trace.spans
+    pending: dict[str, Any] | None = None
+    if conversation.pending is not None:
+        call = conversation.pending
+        pending = {
+            **_pick_fields(call, "tool", "words", "arguments", "destructive", "flow"),
+            "title": call.display_name,
+            "question": call.question(),
+        }
+    selection: dict[str, Any] | None = None
+    if result.selection is not None:
+        selection = {
+            **_pick_fields(result.selection, "names", "logged"),
+            "explained": result.selection.explain(),
+            "notes": result.selection.decision.notes,
+        }
     return {
         **_pick_fields(result, "status", "text", "reason", "notes", "incomplete", "prompt"),
         "error": "" if result.error is None else describe_error(result.error),
         "runs": [_pick_fields(run, "flow", "status", "problem") for run in result.runs],
-        "pending": None
-        if pending is None
-        else {
-            **_pick_fields(pending, "tool", "words", "arguments", "destructive", "flow"),
-            "title": pending.display_name,
-            "question": pending.question(),
-        },
+        "pending": pending,
         "waits_for": active.asks if active is not None else (),
         "choices": {} if active is None else active.choices,
-        "options": [] if result.question is None else [each.title for each in result.question.options],
-        "flows": [_pick_fields(each, "name", "status") for each in reversed(conversation.flows)],
-        "selection": None
-        if selection is None
-        else {
-            **_pick_fields(selection, "names", "logged"),
-            "explained": selection.explain(),
-            "notes": selection.decision.notes,
-        },
+        "options": [] if question is None else [option.title for option in question.options],
+        "flows": [_pick_fields(flow, "name", "status") for flow in reversed(conversation.flows)],
+        "selection": selection,
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,
         "output_tokens": result.usage.output_tokens,
-        "trace": [with_texts(each.as_json(), _cut_text) for each in result.trace.spans[:_MOST_SPANS]],
-        "left_out": max(0, len(result.trace.spans) - _MOST_SPANS),
+        "trace": [with_texts(span.as_json(), _cut_text) for span in spans[:_MOST_SPANS]],
+        "left_out": max(0, len(spans) - _MOST_SPANS),
         "turns": conversation.turns,
         "conversation": conversation.to_json(secret=secret),
     }
