@@ -24,7 +24,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -527,6 +527,50 @@ def say(line: str) -> None:
 
 def main() -> int:
     """Try the mutants, and print the table and the survivors."""
+    options = parsed_options()
+    modules: list[str] = options.module or list(TESTS)
+    wanted = {Path("jazz_select") / module for module in modules}
+    for module in modules:
+        wanted.update(map(Path, TESTS[module]))
+    gone = sorted(str(path) for path in wanted if not (ROOT / path).exists())
+    if gone:
+        sys.exit(f"gone, mend the table TESTS in tests/mutants.py: {', '.join(gone)}")
+    if options.into is not None:
+        plugin = Forking(modules, options)
+        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS[modules[0]]], plugins=[plugin])
+        if plugin.results is None:  # it broke off, and pytest has said why
+            return 1
+        options.into.write_text(json.dumps(plugin.results), encoding="utf-8")
+        return 0
+    # Modules with the same tests share a process, which collects these once.
+    rooms: dict[Any, list[str]] = {}
+    for module in modules:
+        rooms.setdefault(TESTS[module], []).append(module)
+    options.until = time.time() + options.minutes * 60
+    options.turns = os.pipe()
+    os.write(options.turns[1], bytes(options.workers))
+    results: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(options.workers) as pool:
+        for room in pool.map(partial(served, options=options), rooms.values()):
+            results.extend(room)
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print_results(results, modules)
+    return 0
+
+
+def print_results(results: Sequence[Mapping[str, Any]], modules: Sequence[str]) -> None:
+    """Print the mutants that survived, and a table by module."""
+    for each in results:
+        if each["became"] == "survived":
+            say(each["says"] + ("" if each["tests"] else "\n    no test enters it") + "\n")
+    say(f"{'module':40} {'all':>6} {'tried':>6} {'killed':>6} {'late':>6} {'lived':>6} {'equal':>6} {'score':>6}")
+    for module in modules:
+        say(table_row(module, [each for each in results if each["module"] == module]))
+    say(table_row("together", results))
+
+
+def parsed_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.mutants", description=__doc__)
     parser.add_argument("--module", action="append", choices=TESTS, help="this module; again for more (default: all)")
     parser.add_argument(
@@ -539,43 +583,18 @@ def main() -> int:
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--turns", type=int, nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    modules: list[str] = options.module or list(TESTS)
-    wanted = {Path("jazz_select") / each for each in modules} | {Path(test) for each in modules for test in TESTS[each]}
-    gone = sorted(str(each) for each in wanted if not (ROOT / each).exists())
-    if gone:
-        sys.exit(f"gone, mend the table TESTS in tests/mutants.py: {', '.join(gone)}")
-    if options.into is not None:
-        plugin = Forking(modules, options)
-        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS[modules[0]]], plugins=[plugin])
-        if plugin.results is None:  # it broke off, and pytest has said why
-            return 1
-        options.into.write_text(json.dumps(plugin.results), encoding="utf-8")
-        return 0
-    rooms = [
-        [each for each in modules if TESTS[each] == tests] for tests in dict.fromkeys(TESTS[each] for each in modules)
-    ]
-    options.until = time.time() + options.minutes * 60
-    options.turns = os.pipe()
-    os.write(options.turns[1], bytes(options.workers))
-    with ThreadPoolExecutor(options.workers) as pool:
-        results = [each for room in pool.map(partial(served, options=options), rooms) for each in room]
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    for each in results:
-        if each["became"] == "survived":
-            say(each["says"] + ("" if each["tests"] else "\n    no test enters it") + "\n")
-    say(f"{'module':40} {'all':>6} {'tried':>6} {'killed':>6} {'late':>6} {'lived':>6} {'equal':>6} {'score':>6}")
-    for name in (*modules, "together"):
-        mine = [each for each in results if name in {each["module"], "together"}]
-        became = Counter(each["became"] for each in mine)
-        dead = became["killed"] + became["timed out"]
-        counted = dead + became["survived"]
-        every = sum({each["module"]: each["of"] for each in mine}.values())
-        kinds = (became[each] for each in ("killed", "timed out", "survived", "equivalent"))
-        figures = " ".join(f"{each:6}" for each in (every, len(mine), *kinds))
-        say(f"{name:40} {figures} {dead / counted if counted else 1:6.0%}")
-    return 0
+    return parser.parse_args()
+
+
+def table_row(name: str, results: Sequence[Mapping[str, Any]]) -> str:
+    """What became of these mutants: how many there are, how many were tried, and the share that a test saw."""
+    became = Counter(each["became"] for each in results)
+    dead = became["killed"] + became["timed out"]
+    counted = dead + became["survived"]
+    sizes = {each["module"]: each["of"] for each in results}
+    kinds = [became[kind] for kind in ("killed", "timed out", "survived", "equivalent")]
+    figures = " ".join(f"{figure:6}" for figure in (sum(sizes.values()), len(results), *kinds))
+    return f"{name:40} {figures} {dead / counted if counted else 1:6.0%}"
 
 
 if __name__ == "__main__":

@@ -88,12 +88,13 @@ def _beyond(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
 
 def compared(real: Sequence[Effect], wanted: Mapping[str, Changes]) -> tuple[list[Effect], list[str]]:
     """What happened and was not to, and what was to happen and did not."""
-    left, lacking = list(real), list[str]()
-    named: list[tuple[str, What, Row]] = [
-        *((table, "added", row) for table, each in wanted.items() for row in each.added),
-        *((table, "changed", row) for table, each in wanted.items() for row in each.changed),
-        *((table, "removed", row) for table, each in wanted.items() for row in each.removed),
-    ]
+    left = list(real)
+    lacking: list[str] = []
+    named: list[tuple[str, What, Row]] = []
+    for table, changes in wanted.items():
+        named.extend((table, "added", row) for row in changes.added)
+        named.extend((table, "changed", row) for row in changes.changed)
+        named.extend((table, "removed", row) for row in changes.removed)
     # Those that say more choose first: a row that fits two is not taken from the one that needs it.
     for table, what, row in sorted(named, key=lambda each: -len(each[2])):
         fit = next((each for each in left if (each.table, each.what) == (table, what) and each.fits(row)), None)

@@ -70,9 +70,12 @@ def test_examples_come_in_many_voices(clinic: FlowRegistry) -> None:
 
 @pytest.mark.parametrize("field", ["title", "description", "condition", "examples"])
 def test_nothing_is_said_twice(clinic: FlowRegistry, field: str) -> None:
-    given = [getattr(flow, field) for flow in clinic.values()]
-    texts = [text for each in given for text in ([each] if isinstance(each, str) else each)]
-    assert [text for text, count in Counter(" ".join(words(each)) for each in texts).items() if count > 1] == []
+    texts: list[str] = []
+    for flow in clinic.values():
+        given = getattr(flow, field)
+        texts.extend([given] if isinstance(given, str) else given)
+    counts = Counter(" ".join(words(text)) for text in texts)
+    assert [text for text, count in counts.items() if count > 1] == []
 
 
 def test_no_flow_needs_a_tool_and_each_says_when_its_own_are_called(clinic: FlowRegistry) -> None:

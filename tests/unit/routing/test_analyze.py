@@ -71,7 +71,11 @@ catalogues = st.lists(st.tuples(objects, objects), min_size=1, max_size=8)
 def test_the_index_is_equal_to_brute_force(catalogue: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     made = [tool(f"t{n}", takes, gives) for n, (takes, gives) in enumerate(catalogue)]
     table = CompatibilityIndex(made).graph()
-    brute = [[0.0 if a is b else compatibility_score(outputs(a), b) for b in made] for a in made]
+    brute = np.zeros((len(made), len(made)))
+    for row, giving in enumerate(made):
+        for column, taking in enumerate(made):
+            if giving is not taking:
+                brute[row, column] = compatibility_score(outputs(giving), taking)
     assert np.allclose(table, brute)
     assert ((table >= 0) & (table <= 1)).all()
 
