@@ -166,7 +166,7 @@ class Fuse:
         self.count += 1
         if self.count == self.at:
             os.kill(os.getpid(), signal.SIGKILL)
-        if not self.at and frame.f_code.co_name in {"_claimed", "_claim", "_settle", "_settled"}:
+        if not self.at and frame.f_code.co_name in {"_claim_call", "_claim", "_settle", "_store_outcome"}:
             self.marks.append(self.count)
 
     def __enter__(self) -> Self:
