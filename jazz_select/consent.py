@@ -1095,8 +1095,8 @@ def _further_thing(piece: _Piece) -> str:
     unknown = next((each for each in said if each.is_unknown), None)
     if unknown is None or any(each.kind == "figure" or each.is_any("desires") for each in said):
         return ""
-    if any(each.is_any("opens") for each in piece.labels):
-        return ""  # "and sorry for the trouble"
+    if any(each.is_any("opens") or each.is_any("closes") for each in piece.labels):
+        return ""  # "and sorry for the trouble", "and that is all for today"
     begins = [each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}][:1]
     is_named = not begins or begins[0].is_any("names") or begins[0].is_any("articles") or begins[0].kind == "points"
     # Where an article stands before each thing, a word that begins is a verb.
