@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -957,7 +958,13 @@ def _is_particle(labels: Sequence[_Label], place: int) -> bool:
 
 def _gives_reason(labels: Sequence[_Label], place: int) -> bool:
     said = " ".join(each.phrase for each in labels[place : place + _MOST_LINKING])
-    return any(f"{said} ".startswith(f"{each} ") for each in phrases_in(labels[place].language, "reasons"))
+    return f"{said} ".startswith(_reasons_in(labels[place].language))
+
+
+@cache
+def _reasons_in(language: str) -> tuple[str, ...]:
+    """Return the words that lead to a reason, each with the space that ends it."""
+    return tuple(f"{each} " for each in phrases_in(language, "reasons"))
 
 
 def _links(label: _Label) -> bool:
