@@ -18,7 +18,6 @@ from rich.text import Text
 
 from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.json_values import is_object
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -100,6 +99,8 @@ def fill_template(template: str, row: Any, *, limit: int = 300) -> Text:
 
 
 def _looked_up(row: Any, path: str) -> Any:
+    from jazz_select.json_values import is_object
+
     for name in path.split("."):
         row = row.get(name) if is_object(row) else getattr(row, name)
     return row
@@ -146,6 +147,8 @@ def table(
 
 def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: int = 1_000) -> Table:
     """List names with their values, one line for each item of a list; empty values are left out."""
+    from jazz_select.json_values import is_object
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
