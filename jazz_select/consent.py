@@ -45,6 +45,8 @@ from jazz_select.words import ACTING, stems
 Answer = Literal["yes", "no", "neither"]
 _AGREEING: Final = frozenset({"yes", "beside"})
 _ANSWERING: Final = _AGREEING | {"no", "denies"}
+_NOBODY: Final = frozenset({"nobody", "no one", "no-one"})
+"""Who agrees where no one does. They are no denial of the table: as an answer, each is a value ("For whom?")."""
 _NEUTRAL: Final = frozenset({"courtesy", "asides", "harmless", "signs", "between"})
 """The kinds of words that change nothing."""
 _CHANGING: Final = frozenset({"scope", "times"})
@@ -1142,6 +1144,9 @@ def _why_not_by_words(piece: _Piece) -> str:
     """Return which condition, contrast or denial in a clause makes a yes none, or ""."""
     if not piece.is_first and _is_if(piece):
         return f"it makes a condition or a change, {piece.labels[0].written!r}"
+    for label, after in pairwise(piece.labels):
+        if label.phrase in _NOBODY and after.kind in _AGREEING:
+            return f"it denies something, {label.written!r}"
     for place, label in enumerate(piece.labels):
         if _changes_nothing(piece, place):
             continue
