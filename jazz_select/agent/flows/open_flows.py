@@ -353,6 +353,8 @@ _ENDS_WITH: Final = {FINISHED: True, BLOCKED: True, ANOTHER_WISH: False}
 """Built-in tools whose call ends a chain; the value says whether that needs an answer beside the call."""
 _ENDS_OWN: Final = {name: beside for name, beside in _ENDS_WITH.items() if name != ANOTHER_WISH}
 """The same for a model that goes on with its own flow after it handed something over."""
+_Result = tuple[ToolResult, Mapping[str, Any]]
+"""The result of a call, with the arguments of the call."""
 _MOST_OPEN: Final = 8
 """The most read-only tools that a model without a flow is shown; beyond, only relevant ones."""
 
@@ -545,8 +547,9 @@ class OpenFlows:
         an unknown outcome is told in its place, and of the text only its questions are kept. A text that denies
         something is kept whole.
         """
-        refused = self._effects(chain, _refused_calls(chain))
-        doubtful = self._doubtful_tools(chain)
+        results = _results(chain)
+        refused = self._effects(_refused_calls(results))
+        doubtful = self._doubtful_tools(results)
         denies = has_denial(said)
         if not refused and (not doubtful or denies):
             return None
@@ -555,25 +558,23 @@ class OpenFlows:
         undone = " ".join((*not_made, *in_doubt))
         if denies:
             return f"{undone}\n\n{said}"
-        made = self._effects(chain, [each for each in chain.entries if isinstance(each, ToolResult) and each.ok])
+        made = self._effects((each, arguments) for each, arguments in results if each.ok)
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
         asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
         return "\n\n".join(filter(None, (told, asked)))
 
-    def _doubtful_tools(self, chain: Chain) -> list[str]:
+    def _doubtful_tools(self, results: Sequence[_Result]) -> list[str]:
         """Return the names for users of the tools that change something and have a call of unknown outcome."""
-        tools = [self.tools[each.tool] for each in _doubtful_calls(chain) if each.tool in self.tools]
+        tools = [self.tools[each.tool] for each in _doubtful_calls(results) if each.tool in self.tools]
         return list(dict.fromkeys(tool.display_name for tool in tools if not tool.reads))
 
-    def _effects(self, chain: Chain, results: Iterable[ToolResult]) -> list[str]:
+    def _effects(self, results: Iterable[_Result]) -> list[str]:
         """Return the calls with these results in words, without those of tools that only read."""
-        requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
         told: list[str] = []
-        for each in results:
+        for each, arguments in results:
             tool = self.tools.get(each.tool)
             if tool is None or tool.reads:
                 continue
-            arguments = requests[each.round, each.id].arguments
             told.append(describe_call(tool.display_name, "", {} if display_problem("", arguments) else arguments))
         return list(dict.fromkeys(told))
 
@@ -681,11 +682,10 @@ class OpenFlows:
         return found
 
     def _past_calls(self, chain: Chain) -> tuple[PastCall, ...]:
-        arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
         return tuple(
-            self._stored_call(each, arguments.get((each.round, each.id), {}))
-            for each in chain.entries
-            if isinstance(each, ToolResult) and each.tool in self.tools and each.called
+            self._stored_call(each, arguments)
+            for each, arguments in _results(chain)
+            if each.tool in self.tools and each.called
         )
 
     def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> PastCall:
@@ -722,14 +722,13 @@ _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
 """Faults of calls that were refused, not of calls that a model got wrong, nor of those that wait for a yes."""
 
 
-def _refused_calls(chain: Chain) -> list[ToolResult]:
+def _refused_calls(results: Sequence[_Result]) -> list[_Result]:
     """Return the refused calls that were not made later in the chain after all.
 
     A denied call is made by a call with the same arguments, one that was refused for its place by any of its tool. The
     refused repetition of a call that was made, or may have been, is none: it would be told as not done.
     """
-    results = _results(chain)
-    refused: list[ToolResult] = []
+    refused: list[_Result] = []
     for place, (each, arguments) in enumerate(results):
         if each.ok or each.called or each.unknown or each.fault not in _NOT_MADE:
             continue
@@ -740,13 +739,12 @@ def _refused_calls(chain: Chain) -> list[ToolResult]:
         later = [given for other, given in results[place + 1 :] if other.ok and other.tool == each.tool]
         was_made = arguments in later if is_denied else bool(later)
         if not was_made:
-            refused.append(each)
+            refused.append((each, arguments))
     return refused
 
 
-def _doubtful_calls(chain: Chain) -> list[ToolResult]:
+def _doubtful_calls(results: Sequence[_Result]) -> list[ToolResult]:
     """Return the calls of unknown outcome that no later call with the same arguments has settled."""
-    results = _results(chain)
     doubtful: list[ToolResult] = []
     for place, (each, arguments) in enumerate(results):
         if not each.unknown:
@@ -759,10 +757,11 @@ def _doubtful_calls(chain: Chain) -> list[ToolResult]:
     return doubtful
 
 
-def _results(chain: Chain) -> list[tuple[ToolResult, Mapping[str, Any]]]:
-    """Return the results of a chain with the arguments of their calls, in order."""
-    requests = {(each.round, each.id): each for each in chain.entries if isinstance(each, ToolRequest)}
-    return [(each, requests[each.round, each.id].arguments) for each in chain.entries if isinstance(each, ToolResult)]
+def _results(chain: Chain) -> list[_Result]:
+    """Return the results of a chain, in order; without arguments where the call is no longer kept."""
+    given = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
+    results = [each for each in chain.entries if isinstance(each, ToolResult)]
+    return [(each, given.get((each.round, each.id), {})) for each in results]
 
 
 def _without_calls(answer: str) -> str:
