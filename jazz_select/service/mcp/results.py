@@ -57,7 +57,9 @@ def answer_of(given: object) -> types.CallToolResult:
     except ValidationError:
         fields = cast("dict[str, object]", given)
     content, structured = fields.get("content"), fields.get("structuredContent")
-    parts = content if is_array(content) else [] if content is None else [content]
+    parts: list[object] = []
+    if content is not None:
+        parts = content if is_array(content) else [content]
     return types.CallToolResult(
         content=[_block_of(part) for part in parts],
         structured_content=cast("dict[str, Any]", structured) if isinstance(structured, dict) else None,

@@ -213,7 +213,9 @@ def _count(file: Path, text: str | None = None) -> int:
         if not error.is_syntax and text is not None:
             raise UnreadableFileError(str(file), error.problem, advice=_FULL) from error
         return -2
-    return len(found) if is_array(found) else 0 if found is None else -2
+    if found is None:
+        return 0
+    return len(found) if is_array(found) else -2
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
@@ -369,7 +371,8 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         language=settings.language,
         routing=RouteOptions.from_settings(settings),
     )
-    return {"cost": None if cost is None else plain(cost), "overrules": others[0] if others else ""}
+    overrules = others[0] if others else ""
+    return {"cost": plain(cost), "overrules": overrules}
 
 
 def _owners(learned: Mapping[str, Mapping[str, str]], text: str) -> list[str]:
