@@ -215,12 +215,19 @@ def _minutes_of(words: tuple[str, ...]) -> int | None:
 
 def _minutes_from_hour(hour: str, rest: str) -> int | None:
     """Return the minutes of an hour and what stands behind it: "o'clock", "y media", "moins le quart"."""
-    number = _whole(hour)
-    shifts = {"": 0, **dict.fromkeys(_spoken("clock"), 0), **dict.fromkeys(_spoken("and_half"), 30)}
-    shifts |= {**dict.fromkeys(_spoken("and_quarter"), 15), **dict.fromkeys(_spoken("less_quarter"), -15)}
-    if number is None or rest not in shifts or not 0 < number <= _HOURS:
+    number, minutes = _whole(hour), _minutes_behind_hour().get(rest)
+    if number is None or minutes is None or not 0 < number <= _HOURS:
         return None
-    return number * _MINUTES + shifts[rest]
+    return number * _MINUTES + minutes
+
+
+@cache
+def _minutes_behind_hour() -> Mapping[str, int]:
+    """Return the minutes that words behind an hour add to it, in all languages."""
+    minutes = {"": 0}
+    for kind, added in (("clock", 0), ("and_half", 30), ("and_quarter", 15), ("less_quarter", -15)):
+        minutes |= dict.fromkeys(_spoken(kind), added)
+    return minutes
 
 
 def _minutes_to_hour(words: tuple[str, ...]) -> int | None:
