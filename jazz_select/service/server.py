@@ -75,6 +75,9 @@ class PatientProtocol(HttpToolsProtocol):
             return
         if self._is_asked():
             self._forget()
+            if self.parser.should_upgrade():
+                # The parser reads nothing after such a head, so the connection cannot serve a second request.
+                self.cycle.keep_alive = False
             if not self.cycle.more_body:
                 self.flow.resume_reading()
         if self._read > LARGEST_HEAD:
@@ -136,10 +139,6 @@ class PatientProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Answer the request and read nothing further: no other protocol is supported."""
-        self.cycle.keep_alive = False
 
     def _is_asked(self) -> bool:
         return bool(self.cycle and not self.cycle.response_complete)  # there is none before the first head

@@ -63,6 +63,18 @@ async def test_what_is_neither_head_nor_body_is_bounded(first: bytes, more: byte
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
 
 
+async def test_a_request_for_another_protocol_is_answered_and_the_connection_closed() -> None:
+    upgrade = HEALTHY[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    async with shop_service(options=OPTIONS) as up:
+        reader, writer = await asyncio.open_connection("127.0.0.1", up.port)
+        writer.write(upgrade)
+        async with asyncio.timeout(2):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 STREAM: Final = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PART: Final = AppPart(routes=[Route("/mcp", endless)])
 
