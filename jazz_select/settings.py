@@ -107,17 +107,30 @@ class Settings(BaseSettings):
         return self.learned if self.learned is not None and self.learned.exists() else None
 
 
-def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
-    """Return why a setting cannot work: where it stands, its value, and what to write."""
+def setting_problem(name: str, where: str, wrong: Sequence[str], given: object, *, shown: str = "") -> str:
+    """Return why a setting cannot work: where it stands, its value, and what to write.
+
+    Args:
+        name: The setting.
+        where: The place of its value.
+        wrong: Pydantic's messages about it.
+        given: The value.
+        shown: Shown in place of a value that may be a secret.
+    """
     problems = [value_problem(each, given) for each in wrong]
     message = f"{where}: {', or '.join(problems)}"
-    return f"{message}, got {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else message
+    if shown or name in _TO_WRITE:
+        message += f", got {shown or repr(given)[:60]}"
+    if name in _TO_WRITE:
+        message += f"; write {_TO_WRITE[name]}"
+    return message
 
 
 def value_problem(message: str, given: object) -> str:
     """Return why a value cannot work, from pydantic's message; a number where a text must be wants quotes."""
-    is_unquoted = isinstance(given, int | float | date) and message == "Input should be a valid string"
-    return f"{message}; put it in quotes" if is_unquoted else message
+    if isinstance(given, int | float | date) and message == "Input should be a valid string":
+        return f"{message}; put it in quotes"
+    return message
 
 
 def expanded(text: str) -> str:
@@ -127,15 +140,20 @@ def expanded(text: str) -> str:
         ConfigError: A variable without a default is not set.
     """
 
-    def value(found: re.Match[str]) -> str:
-        other: str | None = found[2]
-        given = os.environ.get(found[1], other)  # noqa: TID251 - here, and nowhere else
-        if given is None:
-            msg = f"the environment has no variable {found[1]}: set it, or write ${{{found[1]}:-…}} with a default"
-            raise ConfigError(msg)
-        return given
+    def value_of(match: re.Match[str]) -> str:
+        name: str = match[1]
+        default: str | None = match[2]
+        value = os.environ.get(name, default)  # noqa: TID251 - here, and nowhere else
+        if value is None:
+            raise ConfigError(f"the environment has no variable {name}: set it, or write ${{{name}:-…}} with a default")
+        return value
 
-    return _VARIABLE.sub(value, text)
+    return _VARIABLE.sub(value_of, text)
+
+
+def has_variable(text: str) -> bool:
+    """Tell whether a text names a variable of the environment, so that its expanded form may be a secret."""
+    return _VARIABLE.search(text) is not None
 
 
 _PLAIN: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT")

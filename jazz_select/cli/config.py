@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 import orjson
 import yaml
@@ -21,7 +21,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_document
 from jazz_select.json_values import is_array
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.settings import IN_DATABASE, Settings, expanded, value_problem
+from jazz_select.settings import IN_DATABASE, Settings, expanded, has_variable, value_problem
 from jazz_select.text import did_you_mean
 
 _Config = TypeVar("_Config", bound="CommandConfig")
@@ -62,7 +62,9 @@ _Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_as_list)]
 class CommandConfig(BaseModel):
     """What a command takes beside `Settings`, by option and by `--config`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
+    )
     command: ClassVar[str]
 
     @classmethod
@@ -131,10 +133,12 @@ class ConfigEntries:
     Attributes:
         values: By name.
         places: By name, where it was set, for messages.
+        shown: By name, what messages show in place of a value that variables of the environment are part of.
     """
 
     values: Mapping[str, Any]
     places: Mapping[str, str]
+    shown: Mapping[str, str]
 
     def without_overridden(self, options: Iterable[str]) -> dict[str, Any]:
         """Return the values but for those that an option takes the place of, such as a `url` beside `--index`."""
@@ -151,18 +155,25 @@ def read_config(given: Sequence[str], kind: type[CommandConfig]) -> ConfigEntrie
     known = _names_of(kind)
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for each in given:
         found: dict[str, Any] = {}
-        for key, value, place in _entries_of(each, kind):
-            if key not in known:
-                raise ConfigError(f"{place}: there is no such setting; {_what_there_is(key, kind)}")
-            if value == "" and key not in _MAY_BE_EMPTY:
-                raise ConfigError(f"{place}: must not be empty; leave it out for the default")
-            found[key] = value
-            places[key] = place
+        for entry in _entries_of(each, kind):
+            if entry.key not in known:
+                raise ConfigError(f"{entry.place}: there is no such setting; {_what_there_is(entry.key, kind)}")
+            if entry.value == "" and entry.key not in _MAY_BE_EMPTY:
+                raise ConfigError(f"{entry.place}: must not be empty; leave it out for the default")
+            found[entry.key] = entry.value
+            places[entry.key] = entry.place
+            # A later value of the same setting is shown as what it is.
+            shown[entry.key] = entry.shown
         _check_place_of_index(found, places)
         values = {**_without_replaced(values, found), **found}
-    return ConfigEntries({key: value for key, value in values.items() if value is not None}, places)
+    return ConfigEntries(
+        values={key: value for key, value in values.items() if value is not None},
+        places=places,
+        shown={key: text for key, text in shown.items() if text},
+    )
 
 
 def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str, Any]) -> _Config:
@@ -183,11 +194,10 @@ def config_of(kind: type[_Config], entries: ConfigEntries, options: Mapping[str,
     try:
         made = kind.model_validate({**own, **passed})
     except ValidationError as error:
-        raise ConfigError("; ".join(_problems(error, entries.places))) from error
-    limits = {key: _limit_of(value) for key, value in entries.values.items() if key in _LIMITS}
+        raise ConfigError("; ".join(_problems(error, entries))) from error
     if not isinstance(made, ServeConfig):
         return made
-    return made.model_copy(update={"options": _serve_options(limits, entries.places, mcp=made.mcp == "http")})
+    return made.model_copy(update={"options": _serve_options(entries, mcp=made.mcp == "http")})
 
 
 def config_schema(kind: type[CommandConfig]) -> dict[str, Any]:
@@ -277,12 +287,21 @@ def _check_place_of_index(found: Mapping[str, Any], places: Mapping[str, str]) -
         raise ConfigError(f"{places['url']}: the flows are indexed at one place; keep index or url, got both")
 
 
-def _entries_of(given: str, kind: type[CommandConfig]) -> Iterator[tuple[str, Any, str]]:
+class _Entry(NamedTuple):
+    """One setting: its value, where it was set, and what messages show in place of a value that may be a secret."""
+
+    key: str
+    value: Any
+    place: str
+    shown: str = ""
+
+
+def _entries_of(given: str, kind: type[CommandConfig]) -> Iterator[_Entry]:
     key, equals, value = given.partition("=")
     key = key.strip()
     is_name = key.replace("-", "_").isidentifier()
     if equals and is_name and (key in _names_of(kind) or not Path(given).is_file()):
-        yield key, _as_seen_from(Path(), key, _value_of_pair(key, value, kind)), f"--config {key}"
+        yield _Entry(key, _as_seen_from(Path(), key, _value_of_pair(key, value, kind)), f"--config {key}")
         return
     if not given or given.startswith("=") or "://" in given:
         # What was given is not shown: a URL may have a password in it.
@@ -296,15 +315,17 @@ def _value_of_pair(key: str, text: str, kind: type[CommandConfig]) -> Any:
     return text if is_text else cast("Any", found)
 
 
-def _entries_of_file(file: Path) -> Iterator[tuple[str, Any, str]]:
+def _entries_of_file(file: Path) -> Iterator[_Entry]:
     held, node = read_document(file, "settings")
     if not isinstance(held, dict):
         # Its text is not shown: it may be a key.
         what = "nothing" if held is None else f"a {type(held).__name__}"
         raise ConfigError(f"{file} must hold settings, such as `port: 8420`, got {what}")
-    for key, found in cast("dict[object, Any]", held).items():
+    for key, written in cast("dict[object, Any]", held).items():
         name = _as_written(key, node)
-        yield name, _as_seen_from(file.absolute().parent, name, _expand_values(found)), f"{file}: {name}"
+        value = _as_seen_from(file.absolute().parent, name, _expand_values(written))
+        shown = f"the value of {written}" if _has_variable(written) else ""
+        yield _Entry(name, value, f"{file}: {name}", shown)
 
 
 def _as_written(key: object, node: yaml.Node | None) -> str:
@@ -320,6 +341,12 @@ def _expand_values(value: Any) -> Any:
     if is_array(value):
         return [_expand_values(each) for each in value]
     return expanded(value) if isinstance(value, str) else value
+
+
+def _has_variable(value: Any) -> bool:
+    if is_array(value):
+        return any(map(_has_variable, value))
+    return isinstance(value, str) and has_variable(value)
 
 
 def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
@@ -341,13 +368,17 @@ def _without_tilde(path: str) -> Path:
     return Path(path)
 
 
-def _serve_options(limits: Mapping[str, Any], places: Mapping[str, str], *, mcp: bool) -> ServeOptions:
+def _serve_options(entries: ConfigEntries, *, mcp: bool) -> ServeOptions:
+    limits = {key: _limit_of(value) for key, value in entries.values.items() if key in _LIMITS}
     for key, value in limits.items():
         try:
             ServeOptions(**{key: value})
         except ConfigError as error:
             problem = str(error).removeprefix(f"{key} ")
-            raise ConfigError(f"{places[key]}: {problem}") from error
+            if key in entries.shown:
+                requirement, _, _ = problem.rpartition(", got ")
+                problem = f"{requirement}, got {entries.shown[key]}"
+            raise ConfigError(f"{entries.places[key]}: {problem}") from None  # its cause shows the value
     return ServeOptions(**limits, mcp=mcp)
 
 
@@ -356,9 +387,10 @@ def _limit_of(value: Any) -> Any:
     return value_of(value) if isinstance(value, str) else value
 
 
-def _problems(error: ValidationError, places: Mapping[str, str]) -> Iterator[str]:
+def _problems(error: ValidationError, entries: ConfigEntries) -> Iterator[str]:
     for each in error.errors(include_url=False, include_context=False):
         key = str(each["loc"][0])
-        place = places.get(key) or f"--{key.replace('_', '-')}"
+        place = entries.places.get(key) or f"--{key.replace('_', '-')}"
         problem = "must be a path" if each["type"] == "path_type" else value_problem(each["msg"], each["input"])
-        yield f"{place}: {problem.replace('Input should be', 'must be')}, got {each['input']!r:.60}"
+        value = entries.shown.get(key) or repr(each["input"])[:60]
+        yield f"{place}: {problem.replace('Input should be', 'must be')}, got {value}"

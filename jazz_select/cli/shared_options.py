@@ -241,7 +241,7 @@ class ConfigOption(Options, ABC):
     def settings(self) -> "Settings":
         """Return the settings: options first, then `--config`, then the environment."""
         passed = {key: value for key, value in vars(self).items() if value is not None}
-        return settings_with({**self.entries.without_overridden(passed), **passed}, places=self.entries.places)
+        return settings_with({**self.entries.without_overridden(passed), **passed}, entries=self.entries)
 
 
 def encodable(text: str) -> str:
@@ -249,12 +249,12 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | None = None) -> "Settings":
+def settings_with(options: Mapping[str, Any], *, entries: "ConfigEntries | None" = None) -> "Settings":
     """Return the environment's settings, overridden by the options that are not None.
 
     Args:
         options: All that a command takes, by name; what is no setting is passed over.
-        places: Where a value was set that is of no option, by name.
+        entries: What `--config` says, for messages.
     """
     from pydantic import ValidationError
 
@@ -277,8 +277,11 @@ def settings_with(options: Mapping[str, Any], *, places: Mapping[str, str] | Non
             name = str(each["loc"][0])
             wrong.setdefault(name, []).append(each["msg"])
             came[name] = each["input"]
-        sources = {name: (places or {}).get(name) or _source(name, given) for name in wrong}
-        problems = (setting_problem(name, sources[name], why, came[name]) for name, why in wrong.items())
+        problems: list[str] = []
+        for name, messages in wrong.items():
+            place = entries.places.get(name) if entries else None
+            shown = entries.shown.get(name, "") if entries else ""
+            problems.append(setting_problem(name, place or _source(name, given), messages, came[name], shown=shown))
         raise ConfigError("; ".join(problems)) from error
     off = [name for name in ("llm", "decider") if getattr(settings, name) in {"", "none"}]
     return settings.model_copy(update=dict.fromkeys(off)) if off else settings

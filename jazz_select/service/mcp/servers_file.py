@@ -72,8 +72,12 @@ class ServerSpec(BaseModel):
     def _reachable(self) -> Self:
         if bool(self.command) == bool(self.url):
             raise ValueError("needs either a command to start or a url to connect to")
-        if self.url and urlsplit(self.url).scheme not in {"http", "https"}:
-            raise ValueError("its url begins with http:// or https://")
+        try:
+            scheme = urlsplit(self.url).scheme
+        except ValueError:
+            raise ValueError("its url is no URL") from None  # the reason quotes it, and it may hold a key
+        if self.url and scheme not in {"http", "https"}:
+            raise ValueError("its url must begin with http:// or https://")
         return self
 
     @property

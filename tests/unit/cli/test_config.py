@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from jazz_select.cli import app
+from jazz_select.cli.config import EvalConfig, ServeConfig
 from jazz_select.cli.main import EvalCommand, ServeCommand
 from jazz_select.errors import ConfigError
 from jazz_select.service.service_options import ServeOptions
@@ -143,6 +144,47 @@ def test_no_secret_of_a_file_is_shown(text: str, tmp_path: Path) -> None:
         ServeCommand(config=[str(tmp_path / "serve.yaml")]).settings()
     shown = "".join(traceback.format_exception(raised.value))
     assert "hunter2" not in shown
+
+
+EVERY_SETTING = [
+    pytest.param(of, name, id=f"{of}-{name}")
+    for of, kind in (("serve", ServeConfig), ("eval", EvalConfig))
+    for name in sorted({*Settings.model_fields, *kind.file_names()})
+]
+TAKE_NO_TEXT = {"port", "reload", "reload_every", "mcp", "top_k", "policy", "ask_user", "max_body", "rate", "k", "at"}
+
+
+@pytest.mark.parametrize("written", ["${A_SECRET}", "[1, '${A_SECRET}']"], ids=["alone", "in a list"])
+@pytest.mark.parametrize("value", ["hunter2hunter2", "-20202020202020202"], ids=["a text", "a number"])
+@pytest.mark.parametrize(("of", "name"), EVERY_SETTING)
+def test_the_error_of_a_setting_names_its_variable_and_not_the_value(
+    of: str, name: str, value: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_SECRET", value)
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"{name}: {written}\n", "utf-8")
+    config = [str(file)]
+    command = ServeCommand(config=config) if of == "serve" else EvalCommand(file=Path("cases.yaml"), config=config)
+    raised: ConfigError | None = None
+    try:
+        command.settings()
+        command.merge_config()
+    except ConfigError as error:
+        raised = error
+    if raised is None:
+        assert name not in TAKE_NO_TEXT
+        return
+    assert "${A_SECRET}" in str(raised)
+    assert value not in "".join(traceback.format_exception(raised))
+
+
+def test_a_later_value_is_shown_though_an_earlier_one_was_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_PORT", "9000")
+    (tmp_path / "serve.yaml").write_text("port: ${A_PORT}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"--config port: .*, got 70000"):
+        ServeCommand(config=[str(tmp_path / "serve.yaml"), "port=70000"]).merge_config()
 
 
 def test_an_eval_takes_the_rest_by_config() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +426,21 @@ def test_a_file_may_list_apis_with_options(tmp_path: Path, monkeypatch: pytest.M
     assert (tools["a_createPet"].destructive, tools["createPet"].destructive) == (False, True)
     assert tools["listPets"].provider == "others"
     assert "t0ken" not in repr(tools)
+
+
+@pytest.mark.parametrize("option", ["servers: '${A_SECRET}'", "headers: {X-Key: '${A_SECRET}'}"], ids=["url", "header"])
+def test_the_error_of_an_api_names_its_variable_and_not_the_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setenv("A_SECRET", "hunter2\n")
+    (tmp_path / "pets.json").write_text(json.dumps(document()), encoding="utf-8")
+    file = tmp_path / "tools.yaml"
+    file.write_text(f"tools:\n  - {{openapi: pets.json, {option}}}\n", encoding="utf-8")
+    with pytest.raises(ToolError) as raised:
+        load_tools(file)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "hunter2" not in shown
+    assert ("A_SECRET" if "servers" in option else "X-Key") in str(raised.value)
 
 
 @pytest.mark.parametrize(

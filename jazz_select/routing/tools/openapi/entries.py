@@ -1,6 +1,6 @@
 """An API among the tools of a file: `- openapi: FILE_OR_URL` with the options of `tools_from_openapi`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from jazz_select.arguments import read_as
+from jazz_select.errors import ConfigError
 from jazz_select.routing.tools.openapi.loading import tools_from_openapi
+from jazz_select.routing.tools.openapi.servers import check_base_url
 from jazz_select.routing.tools.sources import ListedTools
 from jazz_select.routing.tools.tool import checked_keys
-from jazz_select.settings import expanded
+from jazz_select.settings import expanded, has_variable
 
 Keys = Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)]
 
@@ -54,9 +56,23 @@ def tools_of_entry(given: object, *, file: Path) -> ListedTools:
         entry.openapi if is_url else file.parent / entry.openapi,
         auth=_map_values(expanded, entry.auth),
         headers=_map_values(expanded, entry.headers),
-        servers=[expanded(each) for each in ([entry.servers] if isinstance(entry.servers, str) else entry.servers)],
+        servers=list(_base_urls(entry)),
         **options,
     )
+
+
+def _base_urls(entry: OpenApiEntry) -> Iterator[str]:
+    written = [entry.servers] if isinstance(entry.servers, str) else entry.servers
+    for each in written:
+        url = expanded(each)
+        if has_variable(each):
+            try:
+                check_base_url(url)
+            except ValueError:
+                # The reason quotes the URL, and the variable may hold a secret.
+                msg = f"servers: {each!r:.80} must expand to a base URL such as https://api.example.com/v1"
+                raise ConfigError(msg) from None
+        yield url
 
 
 def _map_values(change: Callable[[str], str], texts: Mapping[str, str]) -> dict[str, str]:

@@ -78,7 +78,7 @@ def servers_for(document: ApiDocument, given: str | Iterable[str]) -> ApiServers
     named = [given] if isinstance(given, str) and given else list(given)
     if named:
         try:
-            return ApiServers(bases=tuple(_checked_url(url) for url in named))
+            return ApiServers(bases=tuple(check_base_url(url) for url in named))
         except ValueError as error:
             raise ConfigError(f"servers: {error}") from error
     listed: object = document.content.get("servers") or [{"url": "/"}]
@@ -130,14 +130,14 @@ def _base(document: ApiDocument, server: object) -> str:
                 f"its server {filled!r:.80} is relative to where the document was fetched, and it is a file"
             )
         filled = urljoin(document.url, filled)
-    return _checked_url(filled)
+    return check_base_url(filled)
 
 
-def _checked_url(url: str) -> str:
-    """Return a base URL without its last slash.
+def check_base_url(url: str) -> str:
+    """Check a base URL, and return it without its last slash.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is none; the message quotes it without credentials.
     """
     try:
         parts = urlsplit(url)

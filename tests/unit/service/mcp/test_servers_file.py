@@ -81,6 +81,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
     "of another kind": ({"mcpServers": {"a": {"command": "x", "env": {"KEY": [SECRET]}}}}, "env.KEY"),
     "no server": ({"mcpServers": {"a": SECRET}}, "the MCP server 'a': must be a mapping"),
     "another scheme": ({"mcpServers": {"a": {"url": f"file:///{SECRET}"}}}, "https://"),
+    "a host that no URL may have": ({"mcpServers": {"a": {"url": f"http://{SECRET}\u2100"}}}, "its url is no URL"),
     "a variable that is not set": ({"mcpServers": {"a": {"command": "${MCP_TEST_NONE}"}}}, "no variable MCP_TEST_NONE"),
     "too many": ({"mcpServers": {str(n): {"command": "x"} for n in range(500)}}, "no more than 200"),
     "a prefix of its own making": ({"mcpServers": {"a": {"command": "x", "prefix": "a b"}}}, "prefix"),
