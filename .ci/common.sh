@@ -34,6 +34,18 @@ postgres_found() {
   return 1
 }
 
+# Files of tests lie in memory where the machine has plenty: to flush each write to a disk takes half the time.
+files_in_memory() {
+  local free
+  free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1) || true
+  if [ "${free:-0}" -ge 8388608 ] && [ -w /dev/shm ]; then
+    TMPDIR=$(mktemp -d /dev/shm/jazz-ci-XXXXXX)
+    export TMPDIR
+    chmod 711 "$TMPDIR"  # a PostgreSQL that root starts runs as another user
+    trap 'rm -rf "$TMPDIR"' EXIT
+  fi
+}
+
 # Run two commands that keep one core busy each, side by side; print what the first one says once both have ended.
 side_by_side() {
   local log process failed=0
