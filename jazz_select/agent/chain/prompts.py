@@ -27,7 +27,7 @@ from jazz_select.json_values import is_object, storable_text, unquoted_json
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.plans.plan import PlanStep
-from jazz_select.routing.schemas.fields import fields, told_schema, type_text
+from jazz_select.routing.schemas.fields import fields, prompt_schema, type_text
 from jazz_select.routing.tools.showing import input_schema
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.selector_options import TimeLimit
@@ -185,7 +185,7 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
             key = name if required else f"{name}?"
             described[key] = _input(part, shown, is_brief=is_brief)
     else:
-        described = told_schema(shown)
+        described = prompt_schema(shown)
     notes = list(_effect(tool))
     returned = [] if tool.output_schema is None or is_brief else list(fields(tool.output_schema))
     if returned:
@@ -198,7 +198,7 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
 def offered_tool(name: str, tool: Tool) -> OfferedTool:
     """Return a tool in the provider's native form; its effect follows its description."""
     description = " ".join((tool.description, *(f"({each})" for each in _effect(tool))))
-    return OfferedTool(name=name, description=description, schema=told_schema(input_schema(tool)))
+    return OfferedTool(name=name, description=description, schema=prompt_schema(input_schema(tool)))
 
 
 def _effect(tool: Tool) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _effect(tool: Tool) -> tuple[str, ...]:
 def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
     given: dict[str, Any] = dict(part) if is_object(part) else {}
     if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
-        return told_schema(cast("object", part))
+        return prompt_schema(cast("object", part))
     about = given.get("description")
     kind = type_text(given, root)
     return f"{kind}: {about}" if isinstance(about, str) and about and not is_brief else kind

@@ -1,14 +1,15 @@
-"""JSON Schema, as far as it says what a value may be: in today's words, references followed, alternatives spread out.
+"""JSON Schema, as far as it says what a value may be: as draft 2020-12, references followed, alternatives spread out.
 
 Pure, bounded.
 """
 
 import marshal
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product, starmap
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote
 
@@ -29,8 +30,7 @@ _ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
 _OPEN: Final = _ELSEWHERE | {"patternProperties"}
 _NAMING: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
 _ITEMS: Final = frozenset(("items", "prefixItems"))
-_SPREADING: Final = ("anyOf", "oneOf")
-_BESIDE: Final = ("$ref", "allOf", "if", "dependentSchemas", *_SPREADING)
+_BESIDE: Final = frozenset(("$ref", "allOf", "if", "dependentSchemas", "anyOf", "oneOf"))
 ANNOTATIONS: Final = frozenset(
     (
         *("title", "description", "default", "examples", "$defs", "definitions", "$schema", "$id", "id", "$comment"),
@@ -39,11 +39,12 @@ ANNOTATIONS: Final = frozenset(
 )
 _NAMED: Final = frozenset(("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"))
 _VALUES: Final = frozenset(("const", "default", "enum", "examples"))
-_DEEPEST_TOLD: Final = 20
+_DEEPEST_SHOWN: Final = 20
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _BESIDE_A_REFERENCE: Final = ("$ref", "$defs", "definitions")
 _MOST_SEARCHED: Final = 5_000
 _LONGEST_PLACE: Final = 6
+_BEFORE_2019: Final = re.compile(r"draft-0[3-7]")
 _OLDER: Final = frozenset(
     (
         *("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"),
@@ -76,7 +77,7 @@ class Alternative:
 
 
 ANYTHING: Final = Alternative("", {})
-_WHO_KNOWS: Final = Alternative("", {}, certain=False)
+_UNKNOWN: Final = Alternative("", {}, certain=False)
 
 
 class Cursor:
@@ -85,8 +86,7 @@ class Cursor:
     __slots__ = ("dialect", "left", "root")
 
     def __init__(self, root: Schema, left: int = MOST_PARTS) -> None:
-        said = root.get("$schema")
-        self.dialect = said if isinstance(said, str) else ""
+        self.dialect = dialect_of(root)
         self.root = root
         self.left = left
 
@@ -95,7 +95,13 @@ class Cursor:
         own = schema.get("$id", schema.get("id"))
         if schema is self.root or not isinstance(own, str) or own.startswith("#"):
             return False
-        return next((True for each in inner(schema) if "$ref" in each), False)
+        return any("$ref" in each for each in inner(schema))
+
+
+def dialect_of(root: Schema) -> str:
+    """Return the dialect that a schema declares; "" if it declares none."""
+    declared: object = root.get("$schema")
+    return declared if isinstance(declared, str) else ""
 
 
 def alternatives(schema: object, root: Schema, reading: Cursor | None = None) -> list[Alternative]:
@@ -105,11 +111,11 @@ def alternatives(schema: object, root: Schema, reading: Cursor | None = None) ->
     try:
         for alternative in _spread(schema, reading, 0):
             if len(found) >= MOST_ALTERNATIVES or reading.left < 0:
-                return [_WHO_KNOWS]
+                return [_UNKNOWN]
             found.append(alternative)
     except (TypeError, ValueError, ArithmeticError, RecursionError):  # a schema may be any JSON at all
-        return [_WHO_KNOWS]
-    return [_WHO_KNOWS] if reading.left < 0 else found
+        return [_UNKNOWN]
+    return [_UNKNOWN] if reading.left < 0 else found
 
 
 # --- spreading -----------------------------------------------------------------
@@ -122,24 +128,30 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
     if schema is False:
         return
     reading.left -= 1
-    unread = not isinstance(schema, Mapping) or hops > _MOST_HOPS or reading.left < 0
-    if unread or reading.is_elsewhere(cast("Schema", schema)):
-        yield _WHO_KNOWS
+    if not is_object(schema) or hops > _MOST_HOPS or reading.left < 0 or reading.is_elsewhere(schema):
+        yield _UNKNOWN
         return
-    known = node_in_todays_words(cast("Schema", schema), reading.dialect)
+    yield from _spread_node(normalize_node(schema, reading.dialect), reading, hops)
+
+
+def _spread_node(known: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
+    """Yield the alternatives of a schema by the first of these keywords in it; what is left is read again."""
     if known.get("nullable") is True:
         # Without a type beside it: its standard says that this means nothing, who writes it means null.
         yield from _spread(_drop_keywords(known, "nullable"), reading, hops + 1)
         yield Alternative("null", {}, certain=False)
-    elif known.get("unevaluatedProperties") is False and any(each in known for each in _BESIDE):
+    elif known.get("unevaluatedProperties") is False and not _BESIDE.isdisjoint(known):
+        # Before the keywords beside it are joined: which properties count as evaluated depends on them.
         yield from _closed_alternatives(known, reading, hops)
     elif "$ref" in known:
         target = resolve_reference(known["$ref"], reading.root)
         yield from _merge_parts([target, _drop_keywords(known, "$ref")], reading, hops)
     elif isinstance(known.get("allOf"), list):
         yield from _merge_parts([*known["allOf"], _drop_keywords(known, "allOf")], reading, hops)
-    elif keyword := next((each for each in _SPREADING if isinstance(known.get(each), list) and known[each]), ""):
-        yield from _spread_options(known, keyword, reading, hops)
+    elif is_array(known.get("anyOf")) and known["anyOf"]:
+        yield from _spread_options(known, "anyOf", reading, hops)
+    elif is_array(known.get("oneOf")) and known["oneOf"]:
+        yield from _spread_options(known, "oneOf", reading, hops)
     elif "if" in known:
         yield from _conditional(known, reading, hops)
     else:
@@ -148,15 +160,21 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
 
 def _closed_alternatives(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield the alternatives of `unevaluatedProperties: false`, without those that require an undeclared property."""
-    ways = list(
-        islice(_spread(_drop_keywords(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1)
-    )
-    named = {name for each in ways for name in mapping(each.schema.get("properties"))}
-    is_told = all(each.certain and _NAMING.isdisjoint(each.schema) for each in ways)
-    for each in ways:
-        strange = dict.fromkeys(names(each.schema.get("required")) - named, False) if is_told else {}
-        known = {**each.schema, "properties": {**mapping(each.schema.get("properties")), **strange}}
-        if not is_impossible(closed := replace(each, schema=known if strange else each.schema, certain=False)):
+    rest = _drop_keywords(schema, "unevaluatedProperties")
+    # One more than is admitted, so that the caller sees that there are too many.
+    found = list(islice(_spread(rest, reading, hops + 1), MOST_ALTERNATIVES + 1))
+    declared: set[str] = set()
+    are_all_declared = True
+    for each in found:
+        declared.update(mapping(each.schema.get("properties")))
+        are_all_declared &= each.certain and _NAMING.isdisjoint(each.schema)
+    for each in found:
+        closed = replace(each, certain=False)
+        undeclared = names(each.schema.get("required")) - declared if are_all_declared else ()
+        if undeclared:
+            properties = {**mapping(each.schema.get("properties")), **dict.fromkeys(undeclared, False)}
+            closed = replace(closed, schema={**each.schema, "properties": properties})
+        if not is_impossible(closed):
             yield closed
 
 
@@ -164,10 +182,13 @@ _DEPENDENT: Final = ("dependentSchemas", "dependentRequired")
 
 
 def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
-    if keyword := next((each for each in _DEPENDENT if isinstance(schema.get(each), Mapping)), ""):
-        yield from _dependent(schema, keyword, reading, hops)
-    else:
-        yield from (each for each in _spread_types(schema) if not is_impossible(each))
+    for keyword in _DEPENDENT:
+        if is_object(schema.get(keyword)):
+            yield from _dependent(schema, keyword, reading, hops)
+            return
+    for each in _spread_types(schema):
+        if not is_impossible(each):
+            yield each
 
 
 def _drop_keywords(schema: Schema, *keywords: str) -> Schema:
@@ -177,20 +198,28 @@ def _drop_keywords(schema: Schema, *keywords: str) -> Schema:
 def _spread_options(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield the alternatives of `anyOf` or `oneOf`; of `oneOf` only those that exclude the others are certain."""
     rest = _drop_keywords(schema, keyword)
-    options = cast("list[object]", schema[keyword])
+    options: list[object] = schema[keyword]
     if keyword == "anyOf" or len(options) == 1:
         for option in options:
             yield from _merge_parts([option, rest], reading, hops)
         return
     spread = [list(_merge_parts([option, rest], reading, hops)) for option in options]
-    if sum(map(len, spread)) > MOST_ALTERNATIVES:
-        yield _WHO_KNOWS
+    total = sum(map(len, spread))
+    if total > MOST_ALTERNATIVES:
+        yield _UNKNOWN
         return
-    reading.left -= sum(map(len, spread)) ** 2 // 2
-    pairs = (pair for mine, others in combinations(spread, 2) for pair in product(mine, others))
-    alone = reading.left >= 0 and all(_are_disjoint(*pair) for pair in pairs)
-    for each in (one for group in spread for one in group):
-        yield each if alone else replace(each, certain=False)
+    # Every pair of alternatives is compared, so the work is paid for before it is done.
+    reading.left -= total**2 // 2
+    are_exclusive = reading.left >= 0 and _exclude_each_other(spread)
+    for group in spread:
+        for each in group:
+            yield each if are_exclusive else replace(each, certain=False)
+
+
+def _exclude_each_other(groups: Sequence[Sequence[Alternative]]) -> bool:
+    """Tell whether certainly no value satisfies alternatives of two groups."""
+    pairs = chain.from_iterable(product(one, other) for one, other in combinations(groups, 2))
+    return all(starmap(_are_disjoint, pairs))
 
 
 def _conditional(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
@@ -206,33 +235,36 @@ def _conditional(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alterna
 
 def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Yield, for each name in turn, the case with it and what it requires, and the case without it."""
-    given = dict(cast("Schema", schema[keyword]))
-    rest = _drop_keywords(schema, keyword)
-    if not given:
+    dependents = dict(mapping(schema[keyword]))
+    rest = dict(_drop_keywords(schema, keyword))
+    if not dependents:
         yield from _merge_parts([rest], reading, hops)
         return
-    name = next(iter(given))
-    needed = given.pop(name)
-    brought = {"required": needed} if keyword == "dependentRequired" else needed
-    rest = {**rest, keyword: given} if given else rest
-    yield from _merge_parts([rest, {"type": "object", "required": [name]}, brought], reading, hops)
+    name = next(iter(dependents))
+    required = dependents.pop(name)
+    consequence = {"required": required} if keyword == "dependentRequired" else required
+    if dependents:
+        rest[keyword] = dependents
+    yield from _merge_parts([rest, {"type": "object", "required": [name]}, consequence], reading, hops)
     yield from _merge_parts([rest, {"properties": {name: False}}], reading, hops)
 
 
 def _spread_types(schema: Schema) -> Iterator[Alternative]:
-    given = schema.get("enum")
-    values = given if is_array(given) else None
+    members: object = schema.get("enum")
+    values = members if is_array(members) else None
     if "const" in schema:
         const = schema["const"]
-        # A constant that is none of the members leaves nothing.
-        values = [const] if values is None or any(equal(const, each) for each in values) else []
+        if values is None or any(equal(const, each) for each in values):
+            values = [const]
+        else:
+            values = []  # a constant that is none of the members leaves nothing
         schema = {key: value for key, value in schema.items() if key != "const"}
-    said = schema.get("type")
-    named: list[Any] = said if is_array(said) else [said]
-    if said is None:
-        named = []
+    declared: object = schema.get("type")
+    named: list[Any] = []
+    if declared is not None:
+        named = declared if is_array(declared) else [declared]
     types = [each for each in named if isinstance(each, str) and each in TYPES]
-    if len(types) < len(named) or (said is not None and not named):
+    if len(types) < len(named) or (declared is not None and not named):
         # A type that no draft knows: it may be any.
         yield Alternative("object" if "properties" in schema else "", schema, certain=False, guessed=True)
         return
@@ -261,25 +293,32 @@ def _guessed_type(schema: Schema) -> str:
 
 
 def _merge_parts(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
-    told = [part for part in parts if part is not True and part != {}]
-    if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
-        yield from _spread(told[0] if told else True, reading, hops + 1)
+    limiting = [part for part in parts if part is not True and part != {}]
+    if len(limiting) < 2:  # noqa: PLR2004 - with one part there is nothing to join
+        yield from _spread(limiting[0] if limiting else True, reading, hops + 1)
         return
-    whole = [ANYTHING]
-    for part in told:
+    merged = [ANYTHING]
+    for part in limiting:
         spread = list(_spread(part, reading, hops + 1))
-        if len(whole) * len(spread) > MOST_ALTERNATIVES:
-            yield _WHO_KNOWS
+        # Before they are multiplied: a few parts with a few alternatives each would otherwise become millions.
+        if len(merged) * len(spread) > MOST_ALTERNATIVES:
+            yield _UNKNOWN
             return
-        reading.left -= len(whole) * len(spread)
-        pairs = [_merge_alternatives(one, other) for one in whole for other in spread]
-        whole = [each for each in pairs if each is not None and not is_impossible(each)]
-    yield from whole
+        reading.left -= len(merged) * len(spread)
+        possible: list[Alternative] = []
+        for one, other in product(merged, spread):
+            both = _merge_alternatives(one, other)
+            if both is not None and not is_impossible(both):
+                possible.append(both)
+        merged = possible
+    yield from merged
 
 
 def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | None:
-    if one is ANYTHING or other is ANYTHING:
-        return other if one is ANYTHING else one
+    if one is ANYTHING:
+        return other
+    if other is ANYTHING:
+        return one
     types = {one.sure_type, other.sure_type} - {""}
     if types == {"number", "integer"}:
         types = {"integer"}
@@ -288,9 +327,10 @@ def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | N
     guess = "" if types else one.type or other.type
     a, b = _apply_undeclared(one.schema, other.schema), _apply_undeclared(other.schema, one.schema)
     exact = a is not None and b is not None
+    ours, theirs = a or one.schema, b or other.schema
     whole: dict[str, Any] = {}
     for keyword in dict.fromkeys((*one.schema, *other.schema)):
-        left, right = (a or one.schema).get(keyword, _NONE), (b or other.schema).get(keyword, _NONE)
+        left, right = ours.get(keyword, _NONE), theirs.get(keyword, _NONE)
         if keyword in UNEVALUATED or (keyword == "additionalProperties" and not exact):
             # What it says depends on the part that it stands in: it is left out, and an object is as open as it was.
             exact = exact and keyword not in UNEVALUATED
@@ -303,9 +343,8 @@ def _merge_alternatives(one: Alternative, other: Alternative) -> Alternative | N
             exact = exact and same
     if not _ITEMS.isdisjoint(one.schema) and not _ITEMS.isdisjoint(other.schema):
         whole |= items_of_both(one.schema, other.schema)
-    return Alternative(
-        next(iter(types), guess), whole, certain=exact and one.certain and other.certain, guessed=bool(guess)
-    )
+    kind = next(iter(types), guess)
+    return Alternative(kind, whole, certain=exact and one.certain and other.certain, guessed=bool(guess))
 
 
 _NONE: Final = object()
@@ -316,11 +355,12 @@ def _apply_undeclared(own: Schema, other: Schema) -> Schema | None:
     if "additionalProperties" not in own and "patternProperties" not in own:
         return own
     if "patternProperties" in own or "patternProperties" in other:
-        return own if own.get("patternProperties") == other.get("patternProperties") is None else None
+        return None if own.get("patternProperties") is not None or other.get("patternProperties") is not None else own
     properties = mapping(own.get("properties"))
-    more = own["additionalProperties"]
-    strange = {name: more for name in mapping(other.get("properties")) if name not in properties}
-    return {**own, "properties": {**properties, **strange}} if strange else own
+    undeclared = [name for name in mapping(other.get("properties")) if name not in properties]
+    if not undeclared:
+        return own
+    return {**own, "properties": {**properties, **dict.fromkeys(undeclared, own["additionalProperties"])}}
 
 
 def _are_disjoint(one: Alternative, other: Alternative) -> bool:
@@ -332,14 +372,14 @@ def _are_disjoint(one: Alternative, other: Alternative) -> bool:
         return True
     if types != {"object"}:
         return False
+    # Such as the tag of a union: one of both requires it, and their values for it have nothing in common.
     ours, theirs = mapping(one.schema.get("properties")), mapping(other.schema.get("properties"))
-    needed = names(one.schema.get("required")) | names(other.schema.get("required"))
-    return any(
-        isinstance(ours[name], Mapping)
-        and isinstance(theirs[name], Mapping)
-        and _lists_apart(cast("Schema", ours[name]), cast("Schema", theirs[name]))
-        for name in needed & ours.keys() & theirs.keys()
-    )
+    required = names(one.schema.get("required")) | names(other.schema.get("required"))
+    for name in required & ours.keys() & theirs.keys():
+        part, other_part = ours[name], theirs[name]
+        if is_object(part) and is_object(other_part) and _lists_apart(part, other_part):
+            return True
+    return False
 
 
 def _lists_apart(one: Schema, other: Schema) -> bool:
@@ -353,19 +393,23 @@ def _lists_apart(one: Schema, other: Schema) -> bool:
 def _listed_values(schema: Schema) -> list[Any] | None:
     if "const" in schema:
         return [schema["const"]]
-    return cast("list[Any]", schema["enum"]) if isinstance(schema.get("enum"), list) else None
+    members: object = schema.get("enum")
+    return members if is_array(members) else None
 
 
 def is_impossible(each: Alternative) -> bool:
     """Tell whether certainly no value is of this alternative; its parts are not examined."""
     own = each.schema
-    if own.get("enum") == [] or own.get("not") in (True, {}):
+    refused: object = own.get("not")
+    if own.get("enum") == [] or refused in (True, {}):
         return True
-    refused = own.get("not")
-    if isinstance(refused, Mapping) and [*cast("Schema", refused)] == ["type"] and each.sure_type:
-        kinds: Any = cast("Schema", refused)["type"]
-        if each.sure_type in ([kinds] if isinstance(kinds, str) else kinds):
-            return True
+    if (
+        is_object(refused)
+        and refused.keys() == {"type"}
+        and each.sure_type
+        and each.sure_type in _as_list(refused["type"])
+    ):
+        return True
     if not LIMITING.isdisjoint(own) and is_empty_range(own, each.sure_type):
         return True
     if each.sure_type == "array":
@@ -374,9 +418,10 @@ def is_impossible(each: Alternative) -> bool:
     if each.sure_type != "object":
         return False
     properties = mapping(own.get("properties"))
-    more = own.get("additionalProperties", own.get("unevaluatedProperties", True))
-    more = more if _OPEN.isdisjoint(own) else True
-    return any(properties.get(name, more) is False for name in names(own.get("required")))
+    undeclared = True
+    if _OPEN.isdisjoint(own):
+        undeclared = own.get("additionalProperties", own.get("unevaluatedProperties", True))
+    return any(properties.get(name, undeclared) is False for name in names(own.get("required")))
 
 
 def type_of(value: object) -> str:
@@ -396,11 +441,9 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 def is_a(value: object, kind: str) -> bool:
     """Tell whether a value is of a type; integers are numbers too, and 1.0 is an integer."""
     own = type_of(value)
-    return (
-        own == kind
-        or (own, kind) == ("integer", "number")
-        or (kind == "integer" and isinstance(value, float) and value.is_integer())
-    )
+    if own == kind or (own, kind) == ("integer", "number"):
+        return True
+    return kind == "integer" and isinstance(value, float) and value.is_integer()
 
 
 def mapping(value: object) -> Mapping[str, object]:
@@ -415,7 +458,9 @@ def declares(schema: Schema) -> bool:
 
 def names(value: object) -> set[str]:
     """Return the strings in a list; none if the value is no list."""
-    return {each for each in value if isinstance(each, str)} if is_array(value) else set()
+    if not is_array(value):
+        return set()
+    return {each for each in value if isinstance(each, str)}
 
 
 # --- fields --------------------------------------------------------------------
@@ -440,14 +485,16 @@ class Shape:
 
 def shape(schema: object) -> Shape | None:
     """Return the shape of the objects that a schema admits; None if it admits none."""
-    if not isinstance(schema, Mapping):
+    if not is_object(schema):
         return Shape({}, complete=False)
-    known = cast("Any", schema)
+    plain: Any = schema
     try:
-        content = marshal.dumps(known, _WITHOUT_REFERENCES)
+        content = marshal.dumps(plain, _WITHOUT_REFERENCES)
     except ValueError:  # too deep, or not of plain values
-        return _shape(known)
-    return _shape_of(content) if len(content) <= _LONGEST_KEPT else _shape(known)
+        return _shape(schema)
+    if len(content) > _LONGEST_KEPT:
+        return _shape(schema)
+    return _shape_of(content)
 
 
 _WITHOUT_REFERENCES: Final = 2
@@ -472,6 +519,24 @@ def _shape(schema: Schema) -> Shape | None:
             others.append(found)
     if not objects:
         return None
+    needed = [frozenset(names(each.get("required"))) for each in objects]
+    always = frozenset[str].intersection(*needed)
+    # A set that holds another one is no way of its own: whatever meets it meets the smaller one.
+    least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
+    fields: dict[str, tuple[object, bool]] = {}
+    for name, different in _parts_by_name(objects).items():
+        if different:
+            fields[name] = _any_of(different), name in always
+    return Shape(
+        fields=fields,
+        needed=tuple(least) if len(least) <= _MOST_SETS else (always,),
+        others=tuple(others),
+        complete=all(map(declares, objects)),
+    )
+
+
+def _parts_by_name(objects: Sequence[Schema]) -> dict[str, list[object]]:
+    """Return the different schemas of each property; none for one that no object may have."""
     parts: dict[str, list[object]] = {}
     keys: dict[int, object] = {}
 
@@ -480,21 +545,15 @@ def _shape(schema: Schema) -> Shape | None:
             keys[id(part)] = known_by(part)
         return keys[id(part)]
 
+    def is_among(part: object, others: list[object]) -> bool:
+        return any(part is other or key(part) == key(other) for other in others)
+
     for each in objects:
         for name, part in mapping(each.get("properties")).items():
-            some = parts.setdefault(str(name), [])
-            if part is not False and not any(part is one or key(part) == key(one) for one in some):
-                some.append(part)
-    needed = [frozenset(names(each.get("required"))) for each in objects]
-    always = frozenset[str].intersection(*needed)
-    # A set that holds another one is no way of its own: whatever meets it meets the smaller one.
-    least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
-    return Shape(
-        {name: (_any_of(some), name in always) for name, some in parts.items() if some},
-        tuple(least) if len(least) <= _MOST_SETS else (always,),
-        tuple(others),
-        all(declares(each) for each in objects),
-    )
+            different = parts.setdefault(str(name), [])
+            if part is not False and not is_among(part, different):
+                different.append(part)
+    return parts
 
 
 def _any_of(parts: list[object]) -> object:
@@ -504,44 +563,45 @@ def _any_of(parts: list[object]) -> object:
 def fields(schema: object) -> dict[str, tuple[object, bool]]:
     """Return the properties of an object and whether each is required; other values are one field, `result`."""
     found = shape(schema)
-    if found is None:
-        known = cast("Schema", schema)
-        return {RESULT: (known, True)} if alternatives(known, known) else {}
-    return dict(found.fields)
+    if found is not None:
+        return dict(found.fields)
+    if not alternatives(schema, mapping(schema)):
+        return {}  # no value at all
+    return {RESULT: (schema, True)}
 
 
 RESULT: Final = "result"
 """What a value that is no object is called among the fields of a context."""
 
 
-def told_schema(schema: object, depth: int = 0) -> Any:
+def prompt_schema(schema: object, depth: int = 0) -> Any:
     """Return a schema for a prompt, without what says nothing to a caller.
 
     It lacks generated titles, empty defaults and `additionalProperties: false`; calls are checked against the whole
     schema.
     """
-    if depth > _DEEPEST_TOLD:
+    if depth > _DEEPEST_SHOWN:
         return schema
     if is_array(schema):
-        return [told_schema(each, depth + 1) for each in schema]
+        return [prompt_schema(each, depth + 1) for each in schema]
     if not is_object(schema):
         return schema
-    told: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     for key, part in schema.items():
         if key in _NAMED and is_object(part):
-            parts = part
-            told[key] = {name: told_schema(each, depth + 1) for name, each in parts.items()}
+            # Its keys are names of fields, which may be called "title" or "default".
+            shown[key] = {name: prompt_schema(each, depth + 1) for name, each in part.items()}
         elif not _says_nothing(key, part):
-            told[key] = part if key in _VALUES else told_schema(part, depth + 1)
-    return told
+            shown[key] = part if key in _VALUES else prompt_schema(part, depth + 1)
+    return shown
 
 
 def _says_nothing(key: str, part: object) -> bool:
-    return (
-        (key == "title" and isinstance(part, str))
-        or (key == "default" and part in (None, "", [], {}))
-        or (key == "additionalProperties" and part is False)
-    )
+    if key == "title":
+        return isinstance(part, str)
+    if key == "default":
+        return part in (None, "", [], {})
+    return key == "additionalProperties" and part is False
 
 
 def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> str:
@@ -553,26 +613,29 @@ def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> st
 def _in_words(alternative: Alternative) -> str:
     values = alternative.schema.get("enum")
     if is_array(values):
-        shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in values[:4]]
-        return " or ".join(each[:40] for each in shown)
-    items = alternative.schema.get("items")
-    if alternative.type == "array" and isinstance(items, Mapping):
-        inner = cast("Schema", items).get("type")
+        shown: list[str] = []
+        for value in values[:4]:
+            text = f'"{value}"' if isinstance(value, str) else str(value)
+            shown.append(text[:40])
+        return " or ".join(shown)
+    items: object = alternative.schema.get("items")
+    if alternative.type == "array" and is_object(items):
+        inner: object = items.get("type")
         return f"array of {inner}" if isinstance(inner, str) else "array"
     return alternative.type or "anything"
 
 
-# --- in today's words -----------------------------------------------------------
+# --- older drafts in the keywords of draft 2020-12 -------------------------------
 
 
-def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
+def normalize_node(schema: Schema, dialect: str) -> dict[str, Any]:
     """Return one schema node, without its parts, in the keywords of draft 2020-12.
 
     Keywords of older drafts are recognized by their form. OpenAPI's `nullable` is a keyword of no draft; without a
     `type` beside it, it stays: its standard does not define that case.
     """
     own = dict(schema)
-    if any(f"draft-0{number}" in dialect for number in (3, 4, 5, 6, 7)):
+    if _BEFORE_2019.search(dialect):
         # Until draft 7 nothing counts beside a reference, and nothing is unevaluated.
         kept = _BESIDE_A_REFERENCE if "$ref" in own else own.keys() - UNEVALUATED
         own = {key: value for key, value in own.items() if key in kept}
@@ -587,17 +650,18 @@ def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
         own.pop("nullable", None)
     elif isinstance(own.get("type"), str | list):
         del own["nullable"]
-        own["type"] = [*_as_list(own["type"]), *(() if "null" in own["type"] else ("null",))]
+        types = _as_list(own["type"])
+        own["type"] = types if "null" in types else [*types, "null"]
     return own
 
 
 def _bounds(own: dict[str, Any]) -> None:
     """Draft 4 and OpenAPI 3.0: a bound with a separate flag for exclusion."""
     for bound, excluded in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        said = own.get(excluded)
-        if isinstance(said, bool):
+        is_excluded: object = own.get(excluded)
+        if isinstance(is_excluded, bool):
             del own[excluded]
-            if said and bound in own:
+            if is_excluded and bound in own:
                 own[excluded] = own.pop(bound)
     if "divisibleBy" in own:
         own.setdefault("multipleOf", own.pop("divisibleBy"))
@@ -605,25 +669,23 @@ def _bounds(own: dict[str, Any]) -> None:
 
 def _convert_tuples(own: dict[str, Any]) -> None:
     """Convert lists of item schemas, as drafts before 2020-12 have them."""
-    behind = own.pop("additionalItems", None)
+    rest = own.pop("additionalItems", None)
     if isinstance(own.get("items"), list):
         first = own.pop("items")
-        if first:  # an empty list is none today
+        if first:  # draft 2020-12 admits no empty list of items
             own["prefixItems"] = first
-        if behind is not None:
-            own["items"] = behind
+        if rest is not None:
+            own["items"] = rest
 
 
 def _convert_dependencies(own: dict[str, Any]) -> None:
     """Convert `dependencies`, which until draft 7 held both dependent names and dependent schemas."""
-    given = own.pop("dependencies", None)
-    if not isinstance(given, Mapping):
-        return
-    for name, needed in cast("Schema", given).items():
-        key = "dependentRequired" if isinstance(needed, str | list) else "dependentSchemas"
-        said = own.get(key)
-        more: Schema = cast("Schema", said) if isinstance(said, Mapping) else {}
-        own[key] = {**more, name: [needed] if isinstance(needed, str) else needed}
+    dependencies = own.pop("dependencies", None)
+    for name, dependent in mapping(dependencies).items():
+        if isinstance(dependent, str | list):  # draft 3 allowed a single name
+            own["dependentRequired"] = {**mapping(own.get("dependentRequired")), name: _as_list(dependent)}
+        else:
+            own["dependentSchemas"] = {**mapping(own.get("dependentSchemas")), name: dependent}
 
 
 def _draft_3(own: dict[str, Any]) -> None:
@@ -632,28 +694,34 @@ def _draft_3(own: dict[str, Any]) -> None:
         own["allOf"] = [*_as_list(own.get("allOf", [])), *_as_list(extended)]
     refused = own.pop("disallow", None)
     if refused is not None:
-        more = _as_schemas(refused)
-        own["not"] = {"anyOf": [own["not"], *more] if "not" in own else more}
-    types = own.get("type")
-    if is_array(types) and any(isinstance(each, Mapping) for each in types):
+        refusals = _as_schemas(refused)
+        if "not" in own:
+            refusals.insert(0, own["not"])
+        own["not"] = {"anyOf": refusals}
+    types: object = own.get("type")
+    if is_array(types) and any(map(is_object, types)):
         del own["type"]
-        own["allOf"] = [*_as_list(own.get("allOf", [])), {"anyOf": _as_schemas(cast("object", types))}]
+        own["allOf"] = [*_as_list(own.get("allOf", [])), {"anyOf": _as_schemas(types)}]
 
 
 def _convert_required(own: dict[str, Any]) -> None:
     """Draft 3: each property says whether it is required."""
     if "required" in own and not isinstance(own["required"], list):
         del own["required"]
-    properties = own.get("properties")
-    if isinstance(properties, Mapping):
-        needed = [name for name, part in cast("Schema", properties).items() if mapping(part).get("required") is True]
-        if needed:
-            own["required"] = list(dict.fromkeys([*own.get("required", []), *needed]))
+    required: list[str] = []
+    for name, part in mapping(own.get("properties")).items():
+        if is_object(part) and part.get("required") is True:
+            required.append(name)
+    if required:
+        own["required"] = list(dict.fromkeys([*own.get("required", []), *required]))
 
 
 def _as_schemas(types: object) -> list[Any]:
     """Return a mixed list of types and schemas (draft 3) as schemas."""
-    return [each if isinstance(each, Mapping) else {"type": each} for each in _as_list(types)]
+    schemas: list[Any] = []
+    for each in _as_list(types):
+        schemas.append(each if is_object(each) else {"type": each})
+    return schemas
 
 
 def _as_list(value: object) -> list[Any]:
@@ -665,18 +733,18 @@ def _as_list(value: object) -> list[Any]:
 
 def merge_keyword(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
     """Merge one keyword that two schemas have; return what holds for both, and whether that is complete."""
-    kinds: set[Any] = {type(one), type(other)}
-    if kinds == {dict} and keyword in _MERGED:
-        ours, theirs = cast("Schema", one), cast("Schema", other)
-        shared = {name: all_of(part, theirs[name]) for name, part in ours.items() if name in theirs}
-        return {**ours, **theirs, **shared}, True
-    if kinds == {list} and keyword in _JOINED:
+    if keyword in _MERGED and isinstance(one, dict) and isinstance(other, dict):
+        merged: dict[str, Any] = {**one, **other}
+        for name in one.keys() & other.keys():
+            merged[name] = all_of(one[name], other[name])
+        return merged, True
+    if keyword in _JOINED and is_array(one) and is_array(other):
         return _JOINED[keyword](one, other), True
     if keyword in _BOUNDS and is_number(one) and is_number(other):
         return _BOUNDS[keyword](one, other), True
     if keyword in _EACH:
         return _EACH[keyword](one, other), True
-    return one, keyword in _SAID_ONCE or equal(one, other)
+    return one, keyword in _NOT_MERGED or equal(one, other)
 
 
 def _in_both(one: Sequence[object], other: Sequence[object]) -> list[object]:
@@ -690,7 +758,9 @@ def all_of(one: object, other: object) -> object:
         return False
     if one is True or one == {}:
         return other
-    return one if other is True or other == {} or one is other else {"allOf": [one, other]}
+    if other is True or other == {} or one is other:
+        return one
+    return {"allOf": [one, other]}
 
 
 _Joined: TypeAlias = Callable[[Any, Any], Any]
@@ -709,7 +779,7 @@ _BOUNDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
 LIMITING: Final = frozenset(_BOUNDS)
-_SAID_ONCE: Final = ANNOTATIONS | {"type", "prefixItems"}
+_NOT_MERGED: Final = ANNOTATIONS | {"type", "prefixItems"}
 
 
 def items_of_both(one: Schema, other: Schema) -> dict[str, Any]:
@@ -723,7 +793,8 @@ def items_of_both(one: Schema, other: Schema) -> dict[str, Any]:
 
 def prefix(schema: Schema) -> list[Any]:
     """Return the schemas of the first items of an array, one each."""
-    return cast("list[Any]", schema["prefixItems"]) if isinstance(schema.get("prefixItems"), list) else []
+    first: object = schema.get("prefixItems")
+    return first if is_array(first) else []
 
 
 def item_at(schema: Schema, place: int) -> object:
@@ -740,9 +811,9 @@ def equal(one: object, other: object) -> bool:
 def known_by(value: object) -> object:
     """Build a hashable key that is the same for values that are equal in JSON."""
     if isinstance(value, bool | None):
-        return ("is", value)
-    if isinstance(value, Mapping):
-        return frozenset((key, known_by(each)) for key, each in cast("Schema", value).items())
+        return ("is", value)  # Python takes true for 1
+    if is_object(value):
+        return frozenset((key, known_by(each)) for key, each in value.items())
     if isinstance(value, list | tuple):
         return tuple(known_by(each) for each in cast("Sequence[object]", value))
     return value
@@ -774,14 +845,18 @@ COUNTED: Final[Mapping[str, tuple[str, str]]] = {
 
 def number_range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
     """Return the minimum and the maximum of a number, each with a shift of +1 or -1 if it is exclusive."""
-    low = max(_limit_of(schema, "minimum", -math.inf, 0), _limit_of(schema, "exclusiveMinimum", -math.inf, 1))
-    high = min(_limit_of(schema, "maximum", math.inf, 0), _limit_of(schema, "exclusiveMaximum", math.inf, -1))
+    low: tuple[float, int] = (-math.inf, 0)
+    high: tuple[float, int] = (math.inf, 0)
+    # The shift makes tuples comparable: of two equal bounds the exclusive one is stricter.
+    for keyword, shift in (("minimum", 0), ("exclusiveMinimum", 1)):
+        limit: Any = schema.get(keyword)
+        if is_number(limit):
+            low = max(low, (limit, shift))
+    for keyword, shift in (("maximum", 0), ("exclusiveMaximum", -1)):
+        limit = schema.get(keyword)
+        if is_number(limit):
+            high = min(high, (limit, shift))
     return low, high
-
-
-def _limit_of(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
-    limit: Any = schema.get(keyword)
-    return (limit, excluded) if is_number(limit) else (otherwise, 0)
 
 
 def is_empty_range(schema: Schema, kind: str) -> bool:
@@ -804,7 +879,7 @@ def resolve_reference(reference: object, root: Schema) -> object:
     here: object = root
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    if reference not in ("#", "") and not reference.startswith("#/"):
+    if reference not in ("#", "") and not reference.startswith("#/"):  # an anchor, which may stand anywhere
         return next((each for each in inner(root) if _is_called(each, reference)), None)
     for name in pointer_names(reference):
         here = _step_into(here, name)
@@ -825,19 +900,15 @@ def inner(schema: object) -> Iterator[Schema]:
     stack, left = [schema], _MOST_SEARCHED
     while stack and left:
         here, left = stack.pop(), left - 1
-        if isinstance(here, Mapping):
-            yield cast("Schema", here)
-            stack += [
-                value
-                for key, value in cast("Schema", here).items()
-                if key not in ("enum", "const", "default", "examples")
-            ]
+        if is_object(here):
+            yield here
+            stack += [value for key, value in here.items() if key not in _VALUES]
         elif is_array(here):
             stack += here
 
 
 def _step_into(schema: object, step: str) -> object:
     if is_array(schema) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
-        several = schema
-        return several[int(step)] if int(step) < len(several) else None
+        place = int(step)
+        return schema[place] if place < len(schema) else None
     return schema.get(step) if is_object(schema) else None

@@ -14,7 +14,7 @@ from jazz_select.routing.schemas.fields import (
     canonical_json,
     inner,
     mapping,
-    node_in_todays_words,
+    normalize_node,
     pointer_names,
 )
 from jazz_select.routing.schemas.patterns import LinearPattern, linear_pattern
@@ -161,7 +161,7 @@ class Rewriting:
         if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
             return {"type": given["type"], **({WHOLE_NUMBER: True} if self._is_strict(given["type"]) else {})}
         doubts, was_recursive = self.doubts, self.is_recursive
-        known = node_in_todays_words(given, self.dialect)
+        known = normalize_node(given, self.dialect)
         own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
         self._name(own, is_root=given is self.root)
         self._refer(own)

@@ -17,7 +17,7 @@ from jazz_select.routing.decisions.decision_points import (
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.assignability import Effort
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, compatibility_score, outputs
-from jazz_select.routing.schemas.fields import fields, told_schema
+from jazz_select.routing.schemas.fields import fields, prompt_schema
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
@@ -233,15 +233,15 @@ def test_a_long_schema_is_shown_by_its_first_fields() -> None:
 
 def test_what_says_nothing_to_a_caller_is_left_out_wherever_it_is_that() -> None:
     whole = {"title": "T", "anyOf": [{"title": "A", "type": "string"}], **obj({"title": {"title": "U", **STRING}})}
-    assert told_schema(whole) == {"anyOf": [{"type": "string"}], **obj({"title": STRING})}
+    assert prompt_schema(whole) == {"anyOf": [{"type": "string"}], **obj({"title": STRING})}
     defaults = {"a": {"default": "", **STRING}, "default": {"default": "b", **STRING}, "c": {"const": {"title": "C"}}}
     told = {"a": STRING, "default": {"default": "b", **STRING}, "c": {"const": {"title": "C"}}}
-    assert told_schema({**obj(defaults), "additionalProperties": False}) == obj(told)
-    assert told_schema({"additionalProperties": {"title": "D", **STRING}}) == {"additionalProperties": STRING}
+    assert prompt_schema({**obj(defaults), "additionalProperties": False}) == obj(told)
+    assert prompt_schema({"additionalProperties": {"title": "D", **STRING}}) == {"additionalProperties": STRING}
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
-    assert isinstance(told_schema(deep), list)
+    assert isinstance(prompt_schema(deep), list)
 
 
 def test_a_class_is_nobody_who_chooses() -> None:
