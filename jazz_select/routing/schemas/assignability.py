@@ -74,9 +74,14 @@ def assignable(
             large or not understood. Undeclared properties are taken as absent unless they are required, and arrays as
             not empty.
     """
-    most = MOST_STEPS if effort is None else max(0, min(MOST_STEPS, effort.left))
-    of_out = mapping(out_schema) if out_root is None else out_root
-    question = _Comparison(of_out, mapping(in_schema) if in_root is None else in_root, most)
+    steps = MOST_STEPS
+    if effort is not None:
+        steps = max(0, min(MOST_STEPS, effort.left))
+    if out_root is None:
+        out_root = mapping(out_schema)
+    if in_root is None:
+        in_root = mapping(in_schema)
+    question = _Comparison(out_root, in_root, steps)
     try:
         return question.score(out_schema, in_schema, 0)
     except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not
@@ -100,7 +105,8 @@ class _Comparison:
 
     @property
     def spent(self) -> int:
-        return sum(self._steps - max(left, 0) for left in (self._left, self._out.left, self._in.left))
+        unspent = max(self._left, 0) + max(self._out.left, 0) + max(self._in.left, 0)
+        return 3 * self._steps - unspent
 
     def score(self, out: object, wanted: object, depth: int) -> float:
         self._left -= 1
@@ -128,7 +134,10 @@ class _Comparison:
         if any(other.type == "" and other.certain and not other.schema for other in theirs):
             return SURELY
         found = _combine_scores(self._compare_alternative(own, theirs, wanted, depth) for own in ours)
-        return SURELY if found == PERHAPS and self._is_same(out, wanted) else found
+        # What is not understood, such as a `not`, fits itself word for word.
+        if found == PERHAPS and self._is_same(out, wanted):
+            return SURELY
+        return found
 
     def _alternatives(self, schema: object, reading: Cursor) -> list[Alternative]:
         key = (id(schema), reading is self._out)
@@ -157,17 +166,19 @@ class _Comparison:
         values = own.schema.get("enum")
         if not is_array(values):
             return max(self._compare_types(own, other, depth) for other in theirs)
-        kept = self._possible(own, values)
-        held = verdicts(kept, wanted, self._in)
-        if not held:
+        answers = verdicts(self._possible(own, values), wanted, self._in)
+        if not answers:
             return NEVER
-        return _combine_scores(PERHAPS if each is None else float(each) for each in held)
+        return _combine_scores(PERHAPS if each is None else float(each) for each in answers)
 
     def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
-        if own.schema.keys() <= {"enum", "type"}:
-            own = replace(own, schema={"type": own.sure_type} if own.sure_type else {})
-        held = verdicts(values, own.schema, self._out)
-        return [each for each, verdict in zip(values, held, strict=True) if verdict is not False]
+        """Return the values that an alternative may admit."""
+        schema = own.schema
+        if schema.keys() <= {"enum", "type"}:
+            # The values of its own enum need no check against that enum.
+            schema = {"type": own.sure_type} if own.sure_type else {}
+        answers = verdicts(values, schema, self._out)
+        return [each for each, answer in zip(values, answers, strict=True) if answer is not False]
 
     def _compare_types(self, own: Alternative, other: Alternative, depth: int) -> float:
         self._left -= 1
@@ -175,9 +186,8 @@ class _Comparison:
         if not kind:
             return PERHAPS
         if wanted not in ("", kind) and (kind, wanted) != ("integer", "number"):
-            if own.schema.get("not") == NOT_FINITE["not"]:
-                return NEVER
-            return PERHAPS if (kind, wanted) == ("number", "integer") else NEVER
+            may_be_whole = own.schema.get("not") != NOT_FINITE["not"]
+            return PERHAPS if (kind, wanted) == ("number", "integer") and may_be_whole else NEVER
         found = SURELY if other.certain else PERHAPS
         allowed = other.schema.get("enum")
         if is_array(allowed):
@@ -186,7 +196,7 @@ class _Comparison:
             found = PERHAPS
         found = min(found, self._limits(own, other, kind))
         for keyword in (*_ALWAYS, *_ABOUT.get(kind, ())):
-            if keyword in other.schema and not self._says(own.schema, other.schema, keyword):
+            if keyword in other.schema and not self._has_same(own.schema, other.schema, keyword):
                 found = min(found, PERHAPS)
         if found > NEVER and kind == "array":
             found = min(found, self._items(own.schema, other.schema, depth))
@@ -194,14 +204,14 @@ class _Comparison:
             found = min(found, self._properties(own.schema, other.schema, depth))
         return found
 
-    def _says(self, own: Schema, other: Schema, keyword: str) -> bool:
-        said = other[keyword]
-        if said is False and keyword == "uniqueItems":
+    def _has_same(self, own: Schema, other: Schema, keyword: str) -> bool:
+        """Tell whether a keyword of the wanted schema asks nothing, or means the same in the given one."""
+        if keyword == "uniqueItems" and other[keyword] is False:
             return True
         if keyword.startswith("unevaluated"):
             return False  # it says nothing without all that stands beside it
-        beside = next((group for group in _TOGETHER if keyword in group), (keyword,))
-        return keyword in own and all(self._is_same(own.get(each), other.get(each)) for each in beside)
+        group = _GROUP_OF.get(keyword, (keyword,))
+        return keyword in own and all(self._is_same(own.get(each), other.get(each)) for each in group)
 
     def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
         if kind in ("integer", "number"):
@@ -238,8 +248,9 @@ class _Comparison:
         more = _more(own)
         found = [SURELY]
         for name in dict.fromkeys((*ours, *theirs, *given, *needed)):
-            undeclared = True if more is False and name in given else more  # required, so it is there
-            part = ours.get(name, undeclared)
+            part = ours.get(name, more)
+            if name not in ours and more is False and name in given:
+                part = True  # it is required, so it is there, though nothing is known of it
             if part is False:
                 if name in needed:
                     return NEVER
@@ -249,12 +260,18 @@ class _Comparison:
                 return NEVER
             certain = name in given or (score == SURELY and name not in needed)
             found.append(score if certain else PERHAPS)
-        if more is not False and (rest := _property_schema(other, None, theirs)) is not True:
+        rest = _property_schema(other, None, theirs)
+        if more is not False and rest is not True:
+            # Never worse than perhaps: an object without undeclared properties fits whatever is said of them.
             found.append(max(self.score(more, rest, depth + 1), PERHAPS))
         return min(found)
 
 
-_TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
+_GROUP_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("if", "then", "else"), ("if", "then", "else")),
+    **dict.fromkeys(("contains", "minContains", "maxContains"), ("contains", "minContains", "maxContains")),
+}
+"""Keywords that only mean something together."""
 
 
 def _more(own: Schema) -> object:
@@ -274,19 +291,26 @@ def _property_schema(other: Schema, name: str | None, properties: Mapping[str, o
 
 
 def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
-    least, most = (schema.get(keyword) for keyword in COUNTED[kind])
-    low, high = float(least) if is_number(least) else 0.0, math.inf
-    if is_number(most):
-        high = float(most)
+    """Return the least and the greatest length of a text, an array or an object.
+
+    With `at_word`, an object has no undeclared properties.
+    """
+    minimum, maximum = COUNTED[kind]
+    least, most = schema.get(minimum), schema.get(maximum)
+    low = float(least) if is_number(least) else 0.0
+    high = float(most) if is_number(most) else math.inf
     if kind == "array":
-        ends = (place for place in range(len(prefix(schema)) + 1) if item_at(schema, place) is False)
-        high = min(high, next(ends, math.inf))
+        for place in range(len(prefix(schema)) + 1):
+            if item_at(schema, place) is False:
+                high = min(high, place)
+                break
     if kind == "object":
-        properties, needed = mapping(schema.get("properties")), names(schema.get("required"))
-        low = max(low, len(needed))
-        closed = _more(schema) is False if at_word else _property_schema(schema, None, {}) is False
-        if closed:
-            high = min(high, len({*needed, *(name for name, part in properties.items() if part is not False)}))
+        possible = names(schema.get("required"))
+        low = max(low, len(possible))
+        rest = _more(schema) if at_word else _property_schema(schema, None, {})
+        if rest is False:
+            possible.update(name for name, part in mapping(schema.get("properties")).items() if part is not False)
+            high = min(high, len(possible))
     return low, high
 
 
@@ -314,20 +338,20 @@ class _Search:
     def __init__(self, reading: Cursor) -> None:
         self._reading = reading
         self._found: list[object] = []
-        self._begun: list[object] = []
+        self._open: list[object] = []
 
     def finds(self, schema: object, depth: int, kind: str = "") -> bool:
         if depth > DEEPEST or self._reading.left < 0 or any(schema is each for each in self._found):
             return True
-        if any(schema is each for each in self._begun):
+        if any(schema is each for each in self._open):
             return False  # it would have to hold itself
-        self._begun.append(schema)
+        self._open.append(schema)
         some = alternatives(schema, self._reading.root, self._reading)
         if kind:
-            typed = (replace(each, type=each.sure_type or kind, guessed=False) for each in some)
+            typed = [replace(each, type=each.sure_type or kind, guessed=False) for each in some]
             some = [each for each in typed if each.type == kind and not is_impossible(each)]
         found = any(self._has_value(each, depth) for each in some)
-        self._begun.pop()
+        self._open.pop()
         if found:
             self._found.append(schema)
         return found
@@ -336,8 +360,10 @@ class _Search:
         own = each.schema
         if each.sure_type == "object" and "enum" not in own:
             properties, needed = mapping(own.get("properties")), names(own.get("required"))
-            return all(self.finds(properties[name], depth + 1) for name in needed if name in properties)
+            return all(self.finds(properties[name], depth + 1) for name in needed & properties.keys())
         least = own.get("minItems")
         if each.sure_type == "array" and "enum" not in own and isinstance(least, int):
-            return all(self.finds(item_at(own, place), depth + 1) for place in range(min(least, len(prefix(own)) + 1)))
+            # Behind the first items all others have one schema, so one of them stands for the rest.
+            places = range(min(least, len(prefix(own)) + 1))
+            return all(self.finds(item_at(own, place), depth + 1) for place in places)
         return True

@@ -32,7 +32,7 @@ _MOST_AT_LEISURE: Final = 200_000
 _MOST_CELLS: Final = 500_000
 _MOST_FITS: Final = 10_000
 _MOST_KEYS: Final = 2_000
-_LONGEST_KEY, _LONGEST_SAID = 200, 40
+_LONGEST_KEY, _LONGEST_TEXT = 200, 40
 """What is kept to be found again: scores, pairs of fields, schemas, and characters of one and of a text in it."""
 _REFERS: Final = "#/"
 _SMALLEST, _LARGEST = -(2**63), 2**64
@@ -63,16 +63,17 @@ def outputs(tool: Tool) -> tuple[Slot, ...]:
     if schema is None:
         return ()
     found = shape(schema)
-    if found is None or not found.complete:
-        every = fields(schema) if found is None else {}
-        return tuple(Slot(name, part, schema, certain) for name, (part, certain) in every.items())
-    others = [each for each in found.others if each.type != "null"]
-    given = [Slot(name, part, schema, certain and not found.others) for name, (part, certain) in found.fields.items()]
+    if found is None:  # no object: its only field is the result
+        return tuple(Slot(name, part, schema, certain) for name, (part, certain) in fields(schema).items())
+    if not found.complete:
+        return ()
+    slots: list[Slot] = []
+    for name, (part, certain) in found.fields.items():
+        slots.append(Slot(name, part, schema, certain and not found.others))
+    others = [{**each.schema, "type": each.type} for each in found.others if each.type != "null"]
     if others:
-        given.append(
-            Slot(RESULT, {"anyOf": [{**each.schema, "type": each.type} for each in others]}, schema, certain=False)
-        )
-    return tuple(given)
+        slots.append(Slot(RESULT, {"anyOf": others}, schema, certain=False))
+    return tuple(slots)
 
 
 def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
@@ -111,22 +112,30 @@ def compatibility_score(available: Iterable[Slot], consumer: Tool) -> float:
     availability: 1 for the same name, .9 for a unique one that differs in case and separators; `assignable`; .5 for a
     field that may be missing. Of several ways to call it, the best counts.
     """
-    there = list(available)
-    return max((fmean(field_score(there, each) for each in way) for way in ways(consumer) if way), default=0.0)
+    slots = list(available)
+    best = 0.0
+    for way in ways(consumer):
+        if way:
+            best = max(best, fmean(field_score(slots, wanted) for wanted in way))
+    return best
 
 
-def _fit(there: Slot, wanted: Slot) -> float:
-    return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root)
+def _fit(output: Slot, wanted: Slot) -> float:
+    return assignable(output.schema, wanted.schema, out_root=output.root, in_root=wanted.root)
 
 
 def field_score(available: Sequence[Slot], wanted: Slot, fit: Callable[[Slot, Slot], float] = _fit) -> float:
     """Score from 0 to 1 how well the available fields give one wanted field; `fit` compares the schemas."""
-    exact = [each for each in available if each.name == wanted.name]
-    alike = exact or [each for each in available if each.folded == wanted.folded]
-    if not exact and len(alike) != 1:
-        return 0.0
-    there = alike[-1]
-    return (1.0 if exact else FOLDED) * fit(there, wanted) * (1.0 if there.certain else OPTIONAL)
+    same = [each for each in available if each.name == wanted.name]
+    if same:
+        output, of_name = same[-1], 1.0
+    else:
+        alike = [each for each in available if each.folded == wanted.folded]
+        if len(alike) != 1:  # of several, none is meant more than the others
+            return 0.0
+        output, of_name = alike[0], FOLDED
+    of_availability = 1.0 if output.certain else OPTIONAL
+    return of_name * fit(output, wanted) * of_availability
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +169,11 @@ class CompatibilityIndex:
         self.callable = frozenset(owners)
         """Those that some call can be made of, by their places: the others never fit."""
         self._owners = np.array(owners, dtype=np.intp)
-        self._wanted = {
-            name: [(each.what, np.array(each.consumers), np.array(each.shares)) for each in group.values()]
-            for name, group in groups.items()
-        }
+        self._wanted: dict[str, list[tuple[Slot, npt.NDArray[np.intp], Scores]]] = {}
+        for name, group in groups.items():
+            self._wanted[name] = [
+                (each.what, np.array(each.consumers), np.array(each.shares)) for each in group.values()
+            ]
         self._fits: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[tuple[str, str, bool], ...], Scores] = {}
         self._most_rows = max(_MOST_CELLS // max(len(owners), 1), 1)
@@ -197,6 +207,7 @@ class CompatibilityIndex:
                 score = field_score(group, wanted, partial(self._fit, effort))
                 if score:
                     row[consumers] += score * shares  # no way to call a tool wants two fields of one name
+            # Where the effort has run out, a score is too low: another question may have more to spend.
             if effort.left > 0 and all(_may_come_again(each.schema) for each in group):
                 if len(self._rows) >= self._most_rows:
                     self._rows.clear()
@@ -224,17 +235,15 @@ class CompatibilityIndex:
 
 def _may_come_again(schema: object) -> bool:
     """Tell whether a schema is likely to be seen again; that of a single long text is not."""
-    said = schema.get("const") if is_object(schema) else None
-    return not isinstance(said, str) or len(said) <= _LONGEST_SAID
+    value: object = schema.get("const") if is_object(schema) else None
+    return not isinstance(value, str) or len(value) <= _LONGEST_TEXT
 
 
 class _Keys:
-    """The same key for fields of the same schema, by what they say; one with references counts with its whole root.
-
-    Those of late are known by their identity, and kept with it: else another schema may get that of one that is gone.
-    """
+    """Keys of fields: equal where their schemas are equal; a schema with references counts with its whole root."""
 
     def __init__(self) -> None:
+        # Each schema is kept beside its text: once it is gone, another one may get its identity.
         self._known: dict[int, tuple[object, str]] = {}
 
     def key_of(self, each: Slot) -> str:
@@ -250,9 +259,14 @@ class _Keys:
         if kept is not None:
             return kept[1]
         text = canonical_json(schema)
-        found = text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
-        found = found or uuid4().hex  # no JSON: like nothing else
-        found = f"{found}{_REFERS}" if refers(text) else found
+        if not text:  # no JSON: equal to nothing else
+            found = uuid4().hex
+        elif len(text) <= _LONGEST_KEY:
+            found = text.decode()
+        else:
+            found = blake2b(text, digest_size=20).hexdigest()
+        if refers(text):
+            found += _REFERS
         if _may_come_again(schema):
             if len(self._known) >= _MOST_KEYS:
                 self._known.clear()
@@ -274,15 +288,15 @@ def described_value(value: object) -> tuple[object, str]:
         return {"const": whole_characters(value)}, ""
     if value is None or isinstance(value, bool | int | float):
         return _described_scalar(value)
-    if isinstance(value, list | tuple | Mapping):
-        return {"type": "object" if isinstance(value, Mapping) else "array"}, ""
+    if isinstance(value, Mapping):
+        return {"type": "object"}, ""
+    if isinstance(value, list | tuple):
+        return {"type": "array"}, ""
     try:
         known: object = as_json(value)
     except Exception as error:  # noqa: BLE001 - any error of an object's own JSON
-        return (
-            False,
-            f"is {type(value).__name__}, which has no JSON form ({describe_error(error)}), so no tool takes it",
-        )
+        kind = type(value).__name__
+        return False, f"is {kind}, which has no JSON form ({describe_error(error)}), so no tool takes it"
     return described_value(known)
 
 

@@ -403,13 +403,10 @@ def is_impossible(each: Alternative) -> bool:
     refused: object = own.get("not")
     if own.get("enum") == [] or refused in (True, {}):
         return True
-    if (
-        is_object(refused)
-        and refused.keys() == {"type"}
-        and each.sure_type
-        and each.sure_type in _as_list(refused["type"])
-    ):
-        return True
+    if is_object(refused) and list(refused) == ["type"] and each.sure_type:
+        refused_types = _as_list(refused["type"])
+        if each.sure_type in refused_types:
+            return True
     if not LIMITING.isdisjoint(own) and is_empty_range(own, each.sure_type):
         return True
     if each.sure_type == "array":
@@ -682,10 +679,9 @@ def _convert_dependencies(own: dict[str, Any]) -> None:
     """Convert `dependencies`, which until draft 7 held both dependent names and dependent schemas."""
     dependencies = own.pop("dependencies", None)
     for name, dependent in mapping(dependencies).items():
-        if isinstance(dependent, str | list):  # draft 3 allowed a single name
-            own["dependentRequired"] = {**mapping(own.get("dependentRequired")), name: _as_list(dependent)}
-        else:
-            own["dependentSchemas"] = {**mapping(own.get("dependentSchemas")), name: dependent}
+        required = [dependent] if isinstance(dependent, str) else dependent  # draft 3 allowed a single name
+        keyword = "dependentRequired" if is_array(required) else "dependentSchemas"
+        own[keyword] = {**mapping(own.get(keyword)), name: required}
 
 
 def _draft_3(own: dict[str, Any]) -> None:
@@ -733,7 +729,7 @@ def _as_list(value: object) -> list[Any]:
 
 def merge_keyword(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
     """Merge one keyword that two schemas have; return what holds for both, and whether that is complete."""
-    if keyword in _MERGED and isinstance(one, dict) and isinstance(other, dict):
+    if keyword in _MERGED and is_object(one) and is_object(other):
         merged: dict[str, Any] = {**one, **other}
         for name in one.keys() & other.keys():
             merged[name] = all_of(one[name], other[name])

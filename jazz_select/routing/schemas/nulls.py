@@ -4,9 +4,9 @@ Models fill every input that they are shown, and write null for those that they 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from jazz_select.json_values import is_array
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import Alternative, Cursor, Schema, alternatives, item_at, mapping, names
 from jazz_select.routing.schemas.validity import verdicts
 
@@ -21,10 +21,11 @@ def without_nulls(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any
     That is a null for a declared and optional property that takes none, in objects at any depth. One that the schema
     allows stays, as does one for a required property, which the check of the arguments reports.
     """
-    given = dict(arguments)
-    if not _holds_null(given, 0):
-        return given
-    return cast("dict[str, Any]", _drop_nulls(given, schema, Cursor(schema, _MOST_STEPS), 0))
+    copied = dict(arguments)
+    if not _holds_null(copied, 0):  # as in most calls, which need no look at the schema then
+        return copied
+    reading = Cursor(schema, _MOST_STEPS)
+    return _drop_nulls_of_fields(copied, alternatives(schema, schema, reading), reading, 0)
 
 
 def _holds_null(value: object, depth: int) -> bool:
@@ -32,29 +33,38 @@ def _holds_null(value: object, depth: int) -> bool:
         return True
     if depth > _DEEPEST:
         return False
-    if isinstance(value, dict):
-        return any(_holds_null(each, depth + 1) for each in cast("dict[object, object]", value).values())
+    if is_object(value):
+        return any(_holds_null(each, depth + 1) for each in value.values())
     return is_array(value) and any(_holds_null(each, depth + 1) for each in value)
 
 
 def _drop_nulls(value: object, part: object, reading: Cursor, depth: int) -> object:
-    if not isinstance(value, dict | list) or reading.left < 0 or not _holds_null(cast("object", value), depth):
-        return cast("object", value)
-    kinds = alternatives(part, reading.root, reading)
-    if isinstance(value, list):
-        return _drop_nulls_of_items(cast("list[object]", value), kinds, reading, depth)
-    given = cast("dict[str, object]", value)
-    kinds = _possible_kinds(given, [each for each in kinds if each.type in {"object", ""}], reading)
-    kept: dict[str, object] = {}
-    for name, each in given.items():
-        declaring = [kind for kind in kinds if name in _properties(kind)]
-        parts = [_properties(kind)[name] for kind in declaring]
-        if each is not None:
-            kept[name] = _drop_nulls(each, _any_of(parts), reading, depth + 1)
-            continue
-        # Models write null for an optional value that they leave out; one that may be null means it.
-        is_optional = any(name not in names(kind.schema.get("required")) for kind in declaring)
-        if not is_optional or any(_takes_null(own, reading) for own in parts):
+    if reading.left < 0 or not _holds_null(value, depth):
+        return value
+    if is_array(value):
+        return _drop_nulls_of_items(value, alternatives(part, reading.root, reading), reading, depth)
+    if is_object(value):
+        return _drop_nulls_of_fields(value, alternatives(part, reading.root, reading), reading, depth)
+    return value
+
+
+def _drop_nulls_of_fields(
+    fields: Mapping[str, object], kinds: Sequence[Alternative], reading: Cursor, depth: int
+) -> dict[str, Any]:
+    objects = [kind for kind in kinds if kind.type in {"object", ""}]
+    possible = _possible_kinds(fields, objects, reading)
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        parts: list[object] = []
+        is_optional = False
+        for kind in possible:
+            properties = _properties(kind)
+            if name in properties:
+                parts.append(properties[name])
+                is_optional |= name not in names(kind.schema.get("required"))
+        if value is not None:
+            kept[name] = _drop_nulls(value, _any_of(parts), reading, depth + 1)
+        elif not is_optional or any(_takes_null(part, reading) for part in parts):
             kept[name] = None
     return kept
 
@@ -81,14 +91,17 @@ def _possible_kinds(given: Mapping[str, object], kinds: list[Alternative], readi
     """Return those of several kinds of object that this one may be; all of them if it is none."""
     if len(kinds) == 1:
         return kinds
+    # Texts and numbers tell kinds apart, as a tag does; what is nested is about to change.
     plain = {name: each for name, each in given.items() if isinstance(each, str | int | float)}
     fitting = [kind for kind in kinds if _may_be(plain, _properties(kind), reading)]
     return fitting or kinds
 
 
 def _may_be(plain: Mapping[str, object], properties: Schema, reading: Cursor) -> bool:
-    told = [(plain[name], own) for name, own in properties.items() if name in plain]
-    return all(verdicts([each], own, reading) != [False] for each, own in told)
+    for name, part in properties.items():
+        if name in plain and verdicts([plain[name]], part, reading) == [False]:
+            return False
+    return True
 
 
 def _properties(kind: Alternative) -> Schema:
@@ -96,6 +109,6 @@ def _properties(kind: Alternative) -> Schema:
 
 
 def _any_of(parts: Sequence[object]) -> object:
-    if len(parts) == 1:
-        return parts[0]
-    return {"anyOf": list(parts)} if parts else True
+    if not parts:
+        return True
+    return parts[0] if len(parts) == 1 else {"anyOf": list(parts)}

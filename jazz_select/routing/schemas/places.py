@@ -1,7 +1,7 @@
 """Where an input is in a schema of arguments: a name at the top, or a field of an object, as in `params.member`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import Schema, mapping, resolve_reference
@@ -22,13 +22,18 @@ def input_names(schema: object) -> tuple[str, ...]:
 
 def names_of_object(part: object, root: Schema) -> tuple[str, ...]:
     """Return the names of all fields that the schema of an object mentions, in order; `root` holds the definitions."""
-    schemas = schemas_of_object(part, root)
-    return tuple(dict.fromkeys(name for each in schemas for name in names_in(each)))
+    names: dict[str, None] = {}
+    for schema in schemas_of_object(part, root):
+        names.update(dict.fromkeys(names_in(schema)))
+    return tuple(names)
 
 
 def required_of_object(part: object, root: Schema) -> set[str]:
     """Return the names of the fields that the schema of an object requires in any of its branches."""
-    return {name for each in schemas_of_object(part, root) for name in texts(each.get("required"))}
+    required: set[str] = set()
+    for schema in schemas_of_object(part, root):
+        required.update(texts(schema.get("required")))
+    return required
 
 
 def schemas_of_object(schema: object, root: Schema) -> Iterator[Schema]:
@@ -40,19 +45,18 @@ def schemas_of_object(schema: object, root: Schema) -> Iterator[Schema]:
     waiting = [schema]
     while waiting and len(seen) < _MOST_READ:
         here = waiting.pop(0)
-        if not isinstance(here, Mapping) or id(cast("object", here)) in seen:
+        if not is_object(here) or id(here) in seen:
             continue
-        known = cast("Schema", here)
-        seen.add(id(known))
-        yield known
-        waiting += [known.get(each) for each in (*CONDITION, "not")]
+        seen.add(id(here))
+        yield here
+        waiting += [here.get(each) for each in (*CONDITION, "not")]
         for keyword in BRANCHES:
-            branches: object = known.get(keyword)
+            branches: object = here.get(keyword)
             waiting += branches if is_array(branches) else [branches]
         for keyword in ("dependentSchemas", "dependencies"):
-            waiting += mapping(known.get(keyword)).values()
-        if "$ref" in known:
-            waiting.append(resolve_reference(known["$ref"], root))
+            waiting += mapping(here.get(keyword)).values()
+        if "$ref" in here:
+            waiting.append(resolve_reference(here["$ref"], root))
 
 
 def names_in(schema: Schema) -> Iterator[str]:
@@ -68,10 +72,13 @@ def parts_at(path: Path, root: Schema) -> list[object]:
     """Return all schemas that describe what is at a path."""
     parts: list[object] = [root]
     for name in path:
-        around = [each for part in parts for each in schemas_of_object(part, root)]
-        properties = [mapping(each.get("properties")) for each in around]
-        found = [each[name] for each in properties if name in each]
-        parts = [*{id(each): each for each in found}.values()]
+        found: dict[int, object] = {}  # by identity: several parts may refer to the same definition
+        for part in parts:
+            for schema in schemas_of_object(part, root):
+                properties = mapping(schema.get("properties"))
+                if name in properties:
+                    found[id(properties[name])] = properties[name]
+        parts = list(found.values())
     return parts
 
 
@@ -121,9 +128,16 @@ def part_at(schema: Schema, path: Path) -> object:
     """Return the first schema that describes what is at a path; None if none does."""
     here: object = schema
     for name in path:
-        parts = (mapping(each.get("properties")) for each in schemas_of_object(here, schema))
-        here = next((each[name] for each in parts if name in each), None)
+        here = _property(name, here, schema)
     return here
+
+
+def _property(name: str, part: object, root: Schema) -> object:
+    for schema in schemas_of_object(part, root):
+        properties = mapping(schema.get("properties"))
+        if name in properties:
+            return properties[name]
+    return None
 
 
 def objects_to_make(schema: Schema, paths: Iterable[Path]) -> dict[Path, Mapping[str, Any]]:
@@ -132,15 +146,22 @@ def objects_to_make(schema: Schema, paths: Iterable[Path]) -> dict[Path, Mapping
     An object can be made if nothing is required in it but what is filled, or has a default.
     """
     filled = set(paths)
-    around = {path[:length] for path in filled for length in range(1, len(path))}
     made: dict[Path, Mapping[str, Any]] = {}
-    for path in sorted(around, key=len, reverse=True):
+    for path in paths_around(filled):
         part = part_at(schema, path)
         default = mapping(mapping(part).get("default"))
-        given = {each[-1] for each in (*filled, *made) if each[:-1] == path}
-        if given.union(default).issuperset(required_of_object(part, schema)):
+        available = {inner[-1] for inner in (*filled, *made) if inner[:-1] == path}
+        if available.union(default).issuperset(required_of_object(part, schema)):
             made[path] = default
     return made
+
+
+def paths_around(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths of all objects that these paths lead through, the innermost first."""
+    around: set[Path] = set()
+    for path in paths:
+        around.update(path[:length] for length in range(1, len(path)))
+    return sorted(around, key=len, reverse=True)
 
 
 def without_paths(arguments: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
@@ -162,11 +183,15 @@ def without_paths(arguments: Mapping[str, Any], paths: Collection[Path]) -> dict
 def _is_object(part: object, root: Schema) -> bool:
     if names_of_object(part, root):
         return True
-    types = [each.get("type") for each in schemas_of_object(part, root)]
-    return any(each == "object" or (isinstance(each, list) and "object" in each) for each in types)
+    for schema in schemas_of_object(part, root):
+        types: object = schema.get("type")
+        if types == "object" or (is_array(types) and "object" in types):
+            return True
+    return False
 
 
 def texts(value: object) -> list[str]:
     """Return the texts of a list; none of what is no list."""
-    listed = value if is_array(value) else []
-    return [each for each in listed if isinstance(each, str)]
+    if not is_array(value):
+        return []
+    return [each for each in value if isinstance(each, str)]

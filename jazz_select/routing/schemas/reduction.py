@@ -1,7 +1,7 @@
 """A schema of arguments without some of its inputs: what remains is what a model is shown. Pure and bounded."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, pointer_names, resolve_reference
@@ -14,6 +14,7 @@ from jazz_select.routing.schemas.places import (
     names_of_object,
     parts_at,
     path_of,
+    paths_around,
     schemas_of_object,
 )
 
@@ -37,27 +38,28 @@ def without_fields(schema: Schema, paths: Collection[Path]) -> dict[str, Any]:
 
     The inputs are gone from properties, requirements and examples, in every branch that applies to the arguments
     themselves, or to the object at the path; any other object may have a field of the same name. An object of which
-    nothing is left is gone, too. A condition that depends on such an
-    input is dropped, and so is a branch that forbids one, so the result may admit more than the whole schema does.
-    Definitions that nothing refers to any more are dropped, too.
+    nothing is left is gone, too. A condition that depends on such an input is dropped, and so is a branch that forbids
+    one, so the result may admit more than the whole schema does. Definitions that nothing refers to any more are
+    dropped, too.
     """
     if not paths:
         return dict(schema)
-    reduced = _Reduction(_without_emptied(paths, schema), schema).reduce_schema(schema)
-    return _without_unused_definitions(cast("dict[str, Any]", reduced))
+    reduced: dict[str, Any] = _Reduction(_without_emptied(paths, schema), schema).reduce_schema(schema)
+    return _without_unused_definitions(reduced)
 
 
 def _without_emptied(paths: Collection[Path], schema: Schema) -> frozenset[Path]:
     """Return the paths, with that of an object in place of those of all its fields."""
-    gone = set(paths)
-    around = {path[:length] for path in gone for length in range(1, len(path))}
-    for path in sorted(around, key=len, reverse=True):
-        parts = parts_at(path, schema)
-        fields = {(*path, name) for part in parts for name in names_of_object(part, schema)}
-        is_open = any(each.get("additionalProperties") for part in parts for each in schemas_of_object(part, schema))
-        if not is_open and fields and gone >= fields:
-            gone.add(path)
-    return frozenset(gone)
+    removed = set(paths)
+    for path in paths_around(paths):
+        fields: set[Path] = set()
+        is_open = False
+        for part in parts_at(path, schema):
+            fields.update((*path, name) for name in names_of_object(part, schema))
+            is_open |= any(each.get("additionalProperties") for each in schemas_of_object(part, schema))
+        if fields and removed >= fields and not is_open:
+            removed.add(path)
+    return frozenset(removed)
 
 
 def _names_in_values(schema: Schema) -> Iterator[str]:
@@ -93,12 +95,12 @@ class _Reduction:
         self._followed: list[str] = []
 
     def reduce_schema(self, schema: object) -> Any:
-        if not isinstance(schema, Mapping):
+        if not is_object(schema):
             return schema
         self._left -= 1
         if self._left < 0:
             return {}
-        own: dict[str, Any] = dict(cast("Schema", schema))
+        own: dict[str, Any] = dict(schema)
         if "properties" in own:
             own["properties"] = self._properties(own["properties"])
         if isinstance(own.get("required"), list):
@@ -116,17 +118,16 @@ class _Reduction:
         return self._reference(own)
 
     def _properties(self, properties: object) -> object:
+        if not is_object(properties):
+            return properties
         kept = self._others_of(properties)
-        if isinstance(kept, dict):
-            known = cast("dict[str, Any]", kept)
-            return {
-                name: self._inside[name].reduce_schema(each) if name in self._inside else each
-                for name, each in known.items()
-            }
+        for name in kept.keys() & self._inside.keys():
+            kept[name] = self._inside[name].reduce_schema(kept[name])
         return kept
 
     def _branches(self, branches: Sequence[object]) -> list[object]:
         possible = [each for each in branches if not self._forbids(each)]
+        # Where all of them forbid an input, all stay: no value is valid by a list without branches.
         return [self.reduce_schema(each) for each in possible or branches]
 
     def _forbids(self, schema: object) -> bool:
@@ -140,19 +141,17 @@ class _Reduction:
             if keyword not in own:
                 continue
             kept: dict[str, Any] = {}
-            for name, wanted in mapping(own.pop(keyword)).items():
-                if name not in self._names:
-                    kept[name] = (
-                        self._without_names(cast("object", wanted))
-                        if isinstance(wanted, list)
-                        else self.reduce_schema(wanted)
-                    )
-                elif isinstance(wanted, list):
-                    own["required"] = [
-                        *dict.fromkeys((*own.get("required", ()), *self._without_names(cast("object", wanted))))
-                    ]
+            for name, dependent in mapping(own.pop(keyword)).items():
+                if is_array(dependent):
+                    others = self._without_names(dependent)
+                    if name in self._names:
+                        own["required"] = list(dict.fromkeys((*own.get("required", ()), *others)))
+                    else:
+                        kept[name] = others
+                elif name in self._names:
+                    own["allOf"] = [*own.get("allOf", ()), dependent]  # reduced below, with the other branches
                 else:
-                    own["allOf"] = [*own.get("allOf", ()), wanted]
+                    kept[name] = self.reduce_schema(dependent)
             if kept:
                 own[keyword] = kept
 
@@ -193,34 +192,30 @@ class _Reduction:
         if reference in self._followed:  # a circle admits what the schema itself admits
             return beside
         self._followed.append(reference)
-        reduced = cast("dict[str, Any]", self.reduce_schema(target))
+        reduced: dict[str, Any] = self.reduce_schema(target)
         self._followed.pop()
         if beside.keys() <= ANNOTATIONS:
             return {**reduced, **beside}
         return {**beside, "allOf": [*beside.get("allOf", ()), reduced]}
 
-    def _without_names(self, listed: object) -> list[object]:
-        return [each for each in cast("list[object]", listed) if each not in self._names]
+    def _without_names(self, names: Sequence[object]) -> list[object]:
+        return [each for each in names if each not in self._names]
 
-    def _others_of(self, value: object) -> object:
-        if not is_object(value):
-            return value
-        return {name: each for name, each in value.items() if name not in self._names}
+    def _others_of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: each for name, each in fields.items() if name not in self._names}
 
     def without_keys(self, value: object) -> object:
         """Return an example of an object without these inputs."""
+        if not is_object(value):
+            return value
         kept = self._others_of(value)
-        if not isinstance(kept, dict):
-            return kept
-        known = cast("dict[str, object]", kept)
-        return {
-            name: self._inside[name].without_keys(each) if name in self._inside else each
-            for name, each in known.items()
-        }
+        for name in kept.keys() & self._inside.keys():
+            kept[name] = self._inside[name].without_keys(kept[name])
+        return kept
 
 
 def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    definitions = {keyword: schema[keyword] for keyword in _DEFINITIONS if isinstance(schema.get(keyword), Mapping)}
+    definitions = {keyword: schema[keyword] for keyword in _DEFINITIONS if is_object(schema.get(keyword))}
     if not definitions:
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword not in definitions}
@@ -246,8 +241,10 @@ def _references(schema: object) -> Iterator[str]:
     while waiting:
         here = waiting.pop()
         if is_object(here):
-            known = here
-            yield from (each for key in ("$ref", "$dynamicRef") if isinstance(each := known.get(key), str))
-            waiting += known.values()
+            for keyword in ("$ref", "$dynamicRef"):
+                reference: object = here.get(keyword)
+                if isinstance(reference, str):
+                    yield reference
+            waiting += here.values()
         elif is_array(here):
             waiting += here
