@@ -357,7 +357,7 @@ def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Tell whether a value of JSON is an object. Its keys are taken to be texts, as JSON knows no others."""
-    return isinstance(value, Mapping)
+    return isinstance(value, (dict, Mapping))  # a `dict` is found without asking the slower abstract class
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:

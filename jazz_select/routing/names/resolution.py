@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any, Final, Literal
 
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
@@ -34,18 +35,13 @@ SLIP: Final = 85
 MOST_WORDS: Final = 16
 """A name of more words is a sentence, and is like nothing."""
 
-_DOING = {
-    "call",
-    "execute",
-    "invoke",
-    "run",
-    "use",
-}  # dropped only before the whole name of a tool: they may mean what they say
+_DOING = {"call", "execute", "invoke", "run", "use"}
+"""Words that are dropped only before the whole name of a tool: elsewhere they may mean what they say."""
 _KNOWN = LOOKING | ACTING | NOUNS | DIRECTION | NEGATION | BEFORE | CONNECTING
 _CLEARLY = 5
 """So much nearer to a word than to its opposite a slip must be."""
 _SHORTEST_SLIP = 4
-_SHORTEST_MEANT = 5
+_SHORTEST_TARGET = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +96,13 @@ class NameSimilarity:
 
         Unless a tool here has them in its name, or too little would be left.
         """
-        said = list(words(name))
-        core = said[_count(said, BEFORE, self._holding) :]
-        core = core[: len(core) - _count(core[::-1], BEHIND, self._holding)]
+        every = list(words(name))
+        core = every[_count_leading(every, BEFORE, self._holding) :]
+        core = core[: len(core) - _count_leading(core[::-1], BEHIND, self._holding)]
         is_name = frozenset(map(stem, core)) in self._names
-        is_enough = len(core) > 1 and not _DOING & ({*said} - {*core})
-        kept = core if is_name or is_enough else said
-        found = dict.fromkeys(map(stem, kept))
-        return tuple(word for word in found if word in self._holding or word not in CONNECTING)
+        is_enough = len(core) > 1 and not _DOING & ({*every} - {*core})
+        asked = dict.fromkeys(map(stem, core if is_name or is_enough else every))
+        return tuple(word for word in asked if word in self._holding or word not in CONNECTING)
 
     def fits(self, asked: Sequence[str], at_least: float) -> list[NameFit]:
         """Find the best fit of each tool, best first, then in the order of the tools."""
@@ -115,10 +110,11 @@ class NameSimilarity:
             return []
         matched: dict[int, dict[str, str]] = defaultdict(dict)
         for word in asked:
-            for meant in self._matches(word):
-                for number in self._holding[meant]:
-                    if word not in matched[number] and meant not in matched[number].values():
-                        matched[number][word] = meant
+            for target in self._matches(word):
+                for number in self._holding[target]:
+                    # One to one: two words asked for may not lean on the same word of a name.
+                    if word not in matched[number] and target not in matched[number].values():
+                        matched[number][word] = target
         best: dict[int, NameFit] = {}
         for number in sorted(matched):
             form = self.forms[number]
@@ -135,38 +131,48 @@ class NameSimilarity:
             return ()
         from rapidfuzz import fuzz, process
 
-        near = [meant for meant in self._by_letter.get(word[0], ()) if len(meant) >= _SHORTEST_MEANT]
-        close = process.extract(word, near, scorer=fuzz.ratio, score_cutoff=SLIP, limit=None)
-        found = {meant: score for meant, score, _ in close}
-        found |= {meant: float(SLIP) for meant in near if meant not in found and _has_two_swapped(word, meant)}
-        return tuple(
-            meant
-            for meant in sorted(found, key=lambda each: -found[each])
-            if meant.isascii()
-            and meant.isalpha()
-            and not any(fuzz.ratio(word, other) > found[meant] - _CLEARLY for other in opposites_of(meant))
-        )
+        targets = [each for each in self._by_letter.get(word[0], ()) if len(each) >= _SHORTEST_TARGET]
+        scores: dict[str, float] = {}
+        for target, score, _ in process.extract(word, targets, scorer=fuzz.ratio, score_cutoff=SLIP, limit=None):
+            scores[target] = score
+        for target in targets:
+            if target not in scores and _has_two_swapped(word, target):
+                scores[target] = float(SLIP)
+        found: list[str] = []
+        for target in sorted(scores, key=lambda each: -scores[each]):
+            # A slip about as near to the word's opposite may mean that one, and means neither.
+            nearest_opposite = max((fuzz.ratio(word, other) for other in opposites_of(target)), default=0.0)
+            if target.isascii() and target.isalpha() and nearest_opposite <= scores[target] - _CLEARLY:
+                found.append(target)
+        return tuple(found)
 
 
-def _count(said: Sequence[str], wrapping: Collection[str], own: Collection[str]) -> int:
+def _count_leading(every: Sequence[str], wrapping: Collection[str], own: Collection[str]) -> int:
     """Return how many leading words only wrap a name."""
-    return next((place for place, word in enumerate(said) if word not in wrapping or stem(word) in own), len(said))
+    for place, word in enumerate(every):
+        if word not in wrapping or stem(word) in own:
+            return place
+    return len(every)
 
 
 def known_words(tool: Tool) -> frozenset[str]:
     """Collect the words that identify a tool: of its names, provider, capabilities and inputs."""
-    texts = (tool.name, tool.provider, tool.operation, *tool.capabilities)
-    return frozenset(word for text in texts for word in stems(text[:LONGEST])) | input_words(tool.input_schema)
+    found = set(input_words(tool.input_schema))
+    for text in (tool.name, tool.provider, tool.operation, *tool.capabilities):
+        found.update(stems(text[:LONGEST]))
+    return frozenset(found)
 
 
 def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
     # A server may give its tools names and abilities of any length: beyond `LONGEST` they are no names.
-    whole = stems(tool.provider[:LONGEST]) + stems(tool.operation[:LONGEST])
-    able = (stems(each[:LONGEST]) for each in tool.capabilities)
-    found = dict.fromkeys(tuple(dict.fromkeys(each)) for each in (stems(tool.name[:LONGEST]), whole, *able))
-    for number, each in enumerate(found):
-        if each:
-            yield NameForm(tool=place, words=each, is_name=number == 0)
+    operation = stems(tool.provider[:LONGEST]) + stems(tool.operation[:LONGEST])
+    capabilities = [stems(each[:LONGEST]) for each in tool.capabilities]
+    forms: dict[tuple[str, ...], None] = {}
+    for form in (stems(tool.name[:LONGEST]), operation, *capabilities):
+        forms[tuple(dict.fromkeys(form))] = None
+    for number, form in enumerate(forms):
+        if form:
+            yield NameForm(tool=place, words=form, is_name=number == 0)
 
 
 def _has_two_swapped(one: str, other: str) -> bool:
@@ -190,42 +196,51 @@ _SHORTEST_PART = 3
 
 def objection(fit: NameFit, tool: Tool) -> str:
     """Say why `tool` must not run for the requested name; empty if it may."""
-    checks = (_destroys, _negation_mismatch, _strange, _missing_action, _reversed_order, _excess_action)
-    return next((told for check in checks if (told := check(fit, tool))), "")
-
-
-def _destroys(_: NameFit, tool: Tool) -> str:
-    return f"{tool.name} destroys something, so it is never run on a guess" if tool.destructive else ""
+    if tool.destructive:
+        return f"{tool.name} destroys something, so it is never run on a guess"
+    for check in (_negation_mismatch, _unknown_words, _missing_action, _reversed_order, _excess_action):
+        problem = check(fit, tool)
+        if problem:
+            return problem
+    return ""
 
 
 def _negation_mismatch(fit: NameFit, tool: Tool) -> str:
     denied = [word for word in fit.unmatched if word in NEGATION]
     if denied:
         return f"{denied[0]!r} is no part of {tool.name}"
-    own = (*fit.unasked, *(word for word in stems(tool.name) if word not in fit.matched.values()))
-    for asked in fit.unmatched:
-        for word in own:
-            if are_opposites(asked, word):
-                return f"{tool.name} says {word!r} where {asked!r} was asked for"
+    matched = fit.matched.values()
+    # The words of its name count even where a capability fits better.
+    own = [*fit.unasked, *(word for word in stems(tool.name) if word not in matched)]
+    for asked, word in product(fit.unmatched, own):
+        if are_opposites(asked, word):
+            return f"{tool.name} says {word!r} where {asked!r} was asked for"
     return ""
 
 
-def _strange(fit: NameFit, tool: Tool) -> str:
-    strange = [word for word in fit.unmatched if word not in CONNECTING and word not in known_words(tool)]
-    return f"{tool.name} knows nothing of {_quote_words(strange)}" if strange else ""
+def _unknown_words(fit: NameFit, tool: Tool) -> str:
+    known = known_words(tool) | CONNECTING
+    unknown = [word for word in fit.unmatched if word not in known]
+    if not unknown:
+        return ""
+    return f"{tool.name} knows nothing of {_quote_words(unknown)}"
 
 
 def _missing_action(fit: NameFit, tool: Tool) -> str:
     """Object to a tool that only reads where the name asks for an action: `refund` for check_refund_eligibility."""
-    acts = set(fit.asked) <= ACTING - LOOKING
-    return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
+    is_action = set(fit.asked) <= ACTING - LOOKING
+    if not is_action or _verb(tool) in fit.matched.values():
+        return ""
+    return f"{tool.name} does not {' and '.join(fit.asked)}"
 
 
 def _reversed_order(fit: NameFit, tool: Tool) -> str:
     """Object to a reversed order of words where it carries meaning: `word_to_pdf` for `pdf_to_word`."""
     order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
     has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
-    return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
+    if not has_direction or order == sorted(order):
+        return ""
+    return f"{tool.name} goes the other way"
 
 
 def _excess_action(fit: NameFit, tool: Tool) -> str:
@@ -233,11 +248,13 @@ def _excess_action(fit: NameFit, tool: Tool) -> str:
 
     A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
     """
-    provider = stems(tool.provider)
-    own = [word for word in fit.unasked if word not in {*provider, *CONNECTING, *BEHIND}]
+    harmless = {*stems(tool.provider), *CONNECTING, *BEHIND}
+    excess = [word for word in fit.unasked if word not in harmless]
     if fit.form.is_name and _verb(tool) in LOOKING:
-        own = [word for word in own if word in ACTING - LOOKING]
-    return f"{tool.name} would do more than was asked: {_quote_words(own)}" if own else ""
+        excess = [word for word in excess if word in ACTING - LOOKING]
+    if not excess:
+        return ""
+    return f"{tool.name} would do more than was asked: {_quote_words(excess)}"
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -292,11 +309,13 @@ class NameIndex:
         """Take the tools; a function is one, too, and so is what a mapping has by name."""
         self.tools = tools_of(tools)
         self.names = tuple(tool.name for tool in self.tools)
-        self._exact: dict[str, Tool | None] = {}
+        self._exact: dict[str, Tool] = {}
+        # A name goes before an id; what stands for two tools stands for neither.
         for keys in (self.names, [tool.id for tool in self.tools]):
             counts = Counter(keys)
-            once = {key: tool for key, tool in zip(keys, self.tools, strict=True) if counts[key] == 1}
-            self._exact = {**once, **self._exact}
+            for key, tool in zip(keys, self.tools, strict=True):
+                if counts[key] == 1:
+                    self._exact.setdefault(key, tool)
 
     def resolve(self, name: object) -> Resolution:
         """Resolve `name` to a tool; accepts any value, never raises, and does a bounded amount of work."""
@@ -308,9 +327,14 @@ class NameIndex:
         shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
             return self._not_found(shown, f"the name is longer than {LONGEST} characters")
-        stages = (self._by_confusables, self._by_folded_name, self._by_likeness, self._by_part)
-        unlike = "no connected tool is like it" if self.tools else "no tool is connected"
-        return next(filter(None, (stage(shown) for stage in stages)), None) or self._not_found(shown, unlike)
+        # From the strictest on: a later stage could only guess worse, so the first that says anything ends the search.
+        for stage in (self._by_confusables, self._by_folded_name, self._by_likeness, self._by_part):
+            resolution = stage(shown)
+            if resolution is not None:
+                return resolution
+        if not self.tools:
+            return self._not_found(shown, "no tool is connected")
+        return self._not_found(shown, "no connected tool is like it")
 
     @cached_property
     def _tools_by_folded_name(self) -> dict[str, list[Tool]]:
@@ -332,30 +356,36 @@ class NameIndex:
 
     def _by_confusables(self, name: str) -> Resolution | None:
         """Refuse a name that differs from a tool only by similar letters or marks: another tool may be meant."""
-        found = [tool.name for tool in self._skeletons.get(skeleton(name), [])] if words(name) else []
+        if not words(name):
+            return None
+        found = [tool.name for tool in self._skeletons.get(skeleton(name), [])]
         if all(folded_name(each) == folded_name(name) for each in found):
             return None
         if len(found) > 1:
             return self._ambiguous(name, found)
-        return self._not_found(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
+        problem = f"it only looks like {found[0]}: some of its letters are others"
+        return self._not_found(name, problem, first=tuple(found))
 
     def _by_folded_name(self, name: str) -> Resolution | None:
-        found = self._tools_by_folded_name.get(folded_name(name), []) if words(name) else []
-        if len(found) > 1:
-            return self._ambiguous(name, [tool.name for tool in found])
+        if not words(name):
+            return None
+        found = self._tools_by_folded_name.get(folded_name(name), [])
         if not found:
             return None
-        if found[0].destructive:
-            against = f"{found[0].name} destroys something, so nothing but its exact name runs it"
-            return self._not_found(name, against, first=(found[0].name,))
+        if len(found) > 1:
+            return self._ambiguous(name, [tool.name for tool in found])
+        tool = found[0]
+        if tool.destructive:
+            problem = f"{tool.name} destroys something, so nothing but its exact name runs it"
+            return self._not_found(name, problem, first=(tool.name,))
         reason = "the same name but for case and separators"
-        return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, reason=reason)
+        return Resolution(requested=name, tool=tool, stage="normalised", score=1.0, reason=reason)
 
     def _by_likeness(self, name: str) -> Resolution | None:
         fits = self._likeness.fits(self._likeness.asked_words(name), DICE)
         if not fits:
             return None
-        near = [fit for fit in fits if fits[0].score - fit.score < LEAD - 1e-9]
+        near = [fit for fit in fits if fits[0].score - fit.score < LEAD - 1e-9]  # less what floats add
         if len(near) > 1:
             return self._ambiguous(name, [self.names[fit.form.tool] for fit in near])
         return self._guess(name, fits[0], "capability")
@@ -366,11 +396,13 @@ class NameIndex:
         if len("".join(asked)) < _SHORTEST_PART:
             return None
         named = [form for form in self._likeness.forms if form.is_name]
-        found = [form for form in named if _contains_sequence(form.words, asked)] or [
-            form for form in named if _contains_sequence(asked, form.words)
-        ]
-        if len(found) != 1:
-            return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
+        found = [form for form in named if _contains_sequence(form.words, asked)]
+        if not found:
+            found = [form for form in named if _contains_sequence(asked, form.words)]
+        if not found:
+            return None
+        if len(found) > 1:
+            return self._ambiguous(name, [self.names[form.tool] for form in found])
         form = found[0]
         matched = {word: word for word in asked if word in form.words}
         score = 2 * len(matched) / (len(asked) + len(form.words))
@@ -378,12 +410,11 @@ class NameIndex:
 
     def _guess(self, name: str, fit: NameFit, stage: Stage) -> Resolution:
         tool = self.tools[fit.form.tool]
-        against = objection(fit, tool)
-        if against:
-            return self._not_found(name, against, first=(tool.name,))
-        reason = (
-            f"{' '.join(fit.asked)} is {'like' if stage == 'capability' else 'a part of'} {' '.join(fit.form.words)}"
-        )
+        problem = objection(fit, tool)
+        if problem:
+            return self._not_found(name, problem, first=(tool.name,))
+        relation = "like" if stage == "capability" else "a part of"
+        reason = f"{' '.join(fit.asked)} is {relation} {' '.join(fit.form.words)}"
         return Resolution(requested=name, tool=tool, stage=stage, score=fit.score, reason=reason)
 
     def _ambiguous(self, name: str, candidates: Sequence[str]) -> Resolution:
@@ -395,20 +426,23 @@ class NameIndex:
         )
 
     def _not_found(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution:
-        fits = self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING) if len(name) <= LONGEST else []
-        names = dict.fromkeys((*first, *(self.names[fit.form.tool] for fit in fits)))
-        return Resolution(
-            requested=name, suggestions=tuple(names)[:_SUGGESTED], reason=reason, connected_tools=self.names
-        )
+        names = dict.fromkeys(first)
+        if len(name) <= LONGEST:
+            for fit in self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING):
+                names[self.names[fit.form.tool]] = None
+        suggestions = tuple(names)[:_SUGGESTED]
+        return Resolution(requested=name, suggestions=suggestions, reason=reason, connected_tools=self.names)
 
 
 def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
     """Resolve `name` to one of `tools`; for many look-ups, pass a `NameIndex`."""
-    return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
+    index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
+    return index.resolve(name)
 
 
 def _contains_sequence(whole: Sequence[str], part: Sequence[str]) -> bool:
     width = len(part)
-    return width > 0 and any(
-        tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)
-    )
+    if width == 0:
+        return False
+    starts = range(len(whole) - width + 1)
+    return any(tuple(whole[start : start + width]) == tuple(part) for start in starts)

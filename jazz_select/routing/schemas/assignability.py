@@ -175,7 +175,7 @@ class _Comparison:
         """Return the values that an alternative may admit."""
         schema = own.schema
         if schema.keys() <= {"enum", "type"}:
-            # The values of its own enum need no check against that enum.
+            # It says the same of values of its own enum, and takes less time.
             schema = {"type": own.sure_type} if own.sure_type else {}
         answers = verdicts(values, schema, self._out)
         return [each for each, answer in zip(values, answers, strict=True) if answer is not False]

@@ -31,7 +31,7 @@ def without_nulls(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any
 def _holds_null(value: object, depth: int) -> bool:
     if value is None:
         return True
-    if depth > _DEEPEST:
+    if isinstance(value, str | int | float) or depth > _DEEPEST:
         return False
     if is_object(value):
         return any(_holds_null(each, depth + 1) for each in value.values())

@@ -4,6 +4,7 @@ The engine's own translation, of escaped classes such as that of digits, comes a
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -24,6 +25,7 @@ _ANCHORS: Final = {"A": "^", "Z": "$", "z": "$"}
 """What Python, Perl and Ruby call the ends of a text; ECMA-262 has no such escape."""
 _LETTERS: Final = re.compile(r"[A-Za-z0-9 _/:,;<>=!@%'\"]+")
 _REPEATING: Final = ("*", "+", "?", "{")
+_SIGNS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _CLASSES: Final = "dDwWsS"
 _NOT_A_LINE_END: Final = "[^\n\r\u2028\u2029]"
 _NOTHING: Final = r"[^\s\S]"
@@ -66,7 +68,7 @@ def linear_pattern(pattern: str, *, is_name: bool = False) -> LinearPattern:
     """
     if len(pattern) > _LONGEST:
         raise ValueError(f"is longer than {_LONGEST} characters")
-    found = _Reader(pattern).whole(is_name=is_name)
+    found = _Reader(pattern).read(is_name=is_name)
     if is_name and found.beside:
         raise ValueError("looks ahead or behind")
     if found.states > LARGEST:
@@ -84,11 +86,12 @@ class _Reader:
     is_dot_all: bool = False
     beside: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
 
-    def whole(self, *, is_name: bool) -> LinearPattern:
-        counted = None if is_name else self._counted_class()
-        if counted is not None:
-            return counted
-        self.at = 0
+    def read(self, *, is_name: bool) -> LinearPattern:
+        if not is_name:  # a name's pattern must be one text, so it cannot become a length
+            counted = self._counted_class()
+            if counted is not None:
+                return counted
+            self.at = 0
         text, states = self._alternatives()
         if self.at < len(self.pattern):
             raise ValueError("has a closing parenthesis without an opening one")
@@ -161,15 +164,16 @@ class _Reader:
         if not opening:
             return False
         is_behind = "<" in opening
-        if self.depth > 1 or (parts != ["^"] if not is_behind else not parts):
+        is_at_edge = bool(parts) if is_behind else parts == ["^"]
+        if self.depth > 1 or not is_at_edge:  # elsewhere it is no question to the whole text
             raise ValueError("looks ahead or behind")
         self.at += len(opening)
         text, _ = self._alternatives()
         self._close()
         if is_behind and self.pattern[self.at :] != "$":
             raise ValueError("looks behind")
-        text = f"(?:{text})$" if is_behind else f"^(?:{text})"
-        self.beside.append((text, opening.endswith("=")))
+        anchored = f"(?:{text})$" if is_behind else f"^(?:{text})"
+        self.beside.append((anchored, opening.endswith("=")))
         return True
 
     def _close(self) -> None:
@@ -184,12 +188,13 @@ class _Reader:
         while (times := self._times()) is not None:
             if is_assertion:
                 raise ValueError("repeats the beginning or the end of something")
-            if is_repeated:
+            if is_repeated:  # two quantifiers in a row would read as one that is not greedy
                 text = f"(?:{text})"
             is_repeated = True
             least, most = times
             text += _quantifier(least, most)
-            states = states * max(least + (most is None), most or 0, 1) + 1
+            copies = least + 1 if most is None else max(most, 1)
+            states = states * copies + 1
             if states > LARGEST:
                 raise ValueError("is too large when its repetitions are written out")
         return text, states
@@ -197,24 +202,33 @@ class _Reader:
     def _times(self) -> tuple[int, int | None] | None:
         """Read a quantifier, greedy or not, which are the same where only whether it matches is asked."""
         mark = self._peek()
-        if mark in "*+?":
+        if mark in _SIGNS:
             self.at += 1
-            times: tuple[int, int | None] = {"*": (0, None), "+": (1, None), "?": (0, 1)}[mark]
+            times: tuple[int, int | None] | None = _SIGNS[mark]
         elif mark == "{":
-            end = self.pattern.find("}", self.at)
-            least, comma, most = self.pattern[self.at + 1 : max(end, 0)].partition(",")
-            if not _is_count(least) or (most and not _is_count(most)):
-                return None
-            unwritten = None if comma else int(least)
-            times = (int(least), int(most) if most else unwritten)
-            if times[1] is not None and times[1] < times[0]:
-                raise ValueError("repeats at most less often than at least")
-            self.at = end + 1
+            times = self._counted_times()
         else:
-            return None
-        if self._peek() == "?":
+            times = None
+        if times is not None and self._peek() == "?":
             self.at += 1
         return times
+
+    def _counted_times(self) -> tuple[int, int | None] | None:
+        """Read `{least}`, `{least,}` or `{least,most}`; None where the brace stands for itself."""
+        end = self.pattern.find("}", self.at)
+        first, comma, second = self.pattern[self.at + 1 : max(end, 0)].partition(",")
+        if not _is_count(first) or (second and not _is_count(second)):
+            return None
+        least = int(first)
+        most: int | None = least
+        if second:
+            most = int(second)
+        elif comma:
+            most = None
+        if most is not None and most < least:
+            raise ValueError("repeats at most less often than at least")
+        self.at = end + 1
+        return least, most
 
     def _atom(self) -> tuple[str, int]:
         here = self.pattern[self.at]
@@ -230,7 +244,9 @@ class _Reader:
         if here in "^$":
             return here, 1
         if here == ".":
-            return ("." if self.is_dot_all else _NOT_A_LINE_END), _STATES_OF_A_CLASS
+            # The engine's own dot leaves out "\n" alone; that of ECMA-262 leaves out three more line ends.
+            text = "." if self.is_dot_all else _NOT_A_LINE_END
+            return text, _STATES_OF_A_CLASS
         return _literal(here), len(here.encode(errors="replace"))
 
     def _group(self) -> tuple[str, int]:
@@ -264,12 +280,16 @@ class _Reader:
 
     def _escape(self) -> tuple[str, int]:
         kind = self.pattern[self.at + 1 : self.at + 2]
-        if kind in ("b", "B"):
+        if kind == "b":
             self.at += 2
-            return ("(?-u:\\b)" if kind == "b" else "\\B"), 1
+            return "(?-u:\\b)", 1
+        if kind == "B":
+            self.at += 2
+            return "\\B", 1
         if kind and kind in _CLASSES:
             self.at += 2
-            return f"\\{kind}", 1 if kind in "dw" else _STATES_OF_A_CLASS
+            states = 1 if kind in "dw" else _STATES_OF_A_CLASS
+            return f"\\{kind}", states
         if kind in ("p", "P"):
             return self._property(), _STATES_OF_A_PROPERTY
         if kind in _ANCHORS:
@@ -278,7 +298,8 @@ class _Reader:
         if kind == "k" or (kind.isdecimal() and kind != "0"):
             raise ValueError("refers back to what a group matched")
         letter = self._read_escape()
-        return (_NOTHING if letter is None else _literal(letter)), 4
+        text = _NOTHING if letter is None else _literal(letter)
+        return text, 4
 
     def _property(self) -> str:
         end = self.pattern.find("}", self.at)
@@ -342,8 +363,9 @@ class _Reader:
             states += more
             is_ascii &= is_narrow
         self.at += 1
-        if not any(parts):
-            return (r"[\s\S]" if is_negated else _NOTHING), _STATES_OF_A_CLASS
+        if not any(parts):  # the engine takes no empty class
+            text = r"[\s\S]" if is_negated else _NOTHING
+            return text, _STATES_OF_A_CLASS
         sign = "^" if is_negated else ""
         states += 1 if is_ascii else _STATES_OF_A_CLASS
         return f"[{sign}{''.join(parts)}]", states
@@ -403,9 +425,9 @@ def _quantifier(least: int, most: int | None) -> str:
         return "*+"[least]
     if (least, most) == (0, 1):
         return "?"
-    if least == most:
-        return f"{{{least}}}"
-    return f"{{{least},}}" if most is None else f"{{{least},{most}}}"
+    if most is None:
+        return f"{{{least},}}"
+    return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
 
 
 def _is_set(part: str | int) -> bool:
@@ -413,7 +435,9 @@ def _is_set(part: str | int) -> bool:
 
 
 def _is_narrow(part: str | int) -> bool:
-    return part in ("\\d", "\\w") if isinstance(part, str) else part < 128  # noqa: PLR2004 - of ASCII
+    if isinstance(part, str):
+        return part in ("\\d", "\\w")
+    return part < 128  # noqa: PLR2004 - of ASCII
 
 
 def _states_in_class(part: str | int) -> int:
@@ -434,5 +458,8 @@ def _range(start: str | int, end: str | int) -> str:
     first, last = int(start), int(end)
     if first > last:
         raise ValueError("has a range that ends before it begins")
-    pieces = [(first, min(last, _HIGH - 1)), (max(first, _BEHIND), last)]
-    return "".join(f"{_in_class(low)}-{_in_class(high)}" for low, high in pieces if low <= high)
+    pieces: list[str] = []
+    for low, high in ((first, min(last, _HIGH - 1)), (max(first, _BEHIND), last)):
+        if low <= high:
+            pieces.append(f"{_in_class(low)}-{_in_class(high)}")
+    return "".join(pieces)

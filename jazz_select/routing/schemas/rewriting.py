@@ -7,11 +7,12 @@ from typing import Any, Final, cast
 
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
-from jazz_select.json_values import is_array
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Schema,
     canonical_json,
+    dialect_of,
     inner,
     mapping,
     normalize_node,
@@ -29,7 +30,7 @@ WHOLE_NUMBER: Final = "jazz-select:whole-number"
 LINEAR: Final = RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
 """An engine that takes time in proportion to the text, whatever the pattern; larger patterns are none for it."""
 _MOST_NODES: Final = 13_000
-"""Parts of a schema that are put in today's words; what is beyond admits anything. An engine takes 2 µs for each."""
+"""Parts of a schema that are rewritten; what is beyond admits anything. An engine takes 2 µs for each."""
 _MOST_PATTERN_PARTS: Final = 15_000
 """What all patterns of a schema take to compile, in the same parts; those beyond are not read."""
 _PARTS_OF_A_PATTERN, _STATES_OF_A_PART = 60, 2
@@ -51,13 +52,13 @@ _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas",
 _OLD_MAPS: Final = _MAPS | {"dependencies"}
 _TURNING: Final = ("not", "oneOf", "if")
 _LEADING: Final = ("$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id")
-_SAID_TO_PEOPLE: Final = frozenset(
+_FOR_PEOPLE: Final = frozenset(
     (
         *("title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"),
         *("contentEncoding", "contentMediaType", "contentSchema", "discriminator", "xml", "externalDocs", "example"),
     )
 )
-_PLAIN: Final = _SAID_TO_PEOPLE | {"type"}
+_PLAIN: Final = _FOR_PEOPLE | {"type"}
 _RECURSIVE: Final = "jazz-select-recursive"
 _ANCHOR: Final = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _METASCHEMA: Final = re.compile(r"https?://json-schema\.org/(draft-0[3467]/|draft/2019-09/)?schema(#.*)?")
@@ -116,14 +117,13 @@ class Rewriting:
         Raises:
             ValueError: It is too deep.
         """
-        for is_doubtful in (False, True):
-            said = mapping(schema).get("$schema")
-            dialect = said if isinstance(said, str) else ""
-            made = cls(dialect=dialect, unread=unread, sure=sure, base=base, is_careful=is_careful)
-            made.is_doubtful = is_doubtful
+        dialect = dialect_of(mapping(schema))
+        made = cls(dialect=dialect, unread=unread, sure=sure, base=base, is_careful=is_careful)
+        found = made._document(schema)
+        if made.doubts:
+            # Only now is it known that something is ignored; each reference may lead there, so all are read again.
+            made = cls(dialect=dialect, unread=unread, sure=sure, base=base, is_careful=is_careful, is_doubtful=True)
             found = made._document(schema)
-            if not made.doubts:
-                break
         return found, made
 
     def _document(self, schema: object) -> Any:
@@ -133,10 +133,12 @@ class Rewriting:
         name = own.get("$id", own.get("id"))
         self.document = name.partition("#")[0] if isinstance(name, str) else ""
         if self.is_careful:
-            references = (each.get("$ref") for each in inner(schema))
-            self.mentioned = " ".join(each for each in references if isinstance(each, str) and not each.startswith("#"))
+            references = [each.get("$ref") for each in inner(schema)]
+            outside = [each for each in references if isinstance(each, str) and not each.startswith("#")]
+            self.mentioned = " ".join(outside)
         self.is_recursive = own.get("$recursiveAnchor") is True
         found = self.rewrite(schema)
+        # A place may hold further references, so this ends only when none is new.
         done: set[str] = set()
         while todo := self.places.keys() - done:
             for place in sorted(todo):
@@ -147,22 +149,24 @@ class Rewriting:
     def rewrite(self, schema: object) -> Any:
         """Return a part of the schema, rewritten; of what is too much, anything is admitted."""
         self.left -= 1
-        if not isinstance(schema, Mapping):
+        if not is_object(schema):
             return schema
         if self.left < 0:
             self.doubts += 1
             self.is_cut = True
             return not self.sure
-        found = self._rewrite_keywords(cast("Schema", schema))
+        found = self._rewrite_keywords(schema)
         self.made[id(found)] = found
         return found
 
     def _rewrite_keywords(self, given: Schema) -> Any:
-        if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
-            return {"type": given["type"], **({WHOLE_NUMBER: True} if self._is_strict(given["type"]) else {})}
+        kind: object = given.get("type")
+        if given.keys() <= _PLAIN and isinstance(kind, str) and kind != "any":  # as most parts are
+            return {"type": kind, WHOLE_NUMBER: True} if self._is_strict(kind) else {"type": kind}
         doubts, was_recursive = self.doubts, self.is_recursive
         known = normalize_node(given, self.dialect)
-        own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
+        own = {key: value for key, value in known.items() if key not in _FOR_PEOPLE}
+        # Names before references: a recursive reference depends on the document that the part begins.
         self._name(own, is_root=given is self.root)
         self._refer(own)
         may_be_null = own.pop("nullable", False)
@@ -178,18 +182,20 @@ class Rewriting:
         if turning and self.sure:
             return False
         for keyword in turning:  # the doubtful ones: `oneOf` becomes `anyOf`, and the others any value
-            said = own.pop(keyword)
+            doubtful = own.pop(keyword)
             if keyword == "oneOf":
-                own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
+                own["allOf"] = [*own.get("allOf", []), {"anyOf": doubtful}]
         if self.doubts > doubts and not self.sure:
             own = {key: value for key, value in own.items() if key not in UNEVALUATED}
-        return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
+        if may_be_null and own.keys() - {"$defs", "definitions"}:
+            return {"anyOf": [own, {"type": "null"}]}
+        return own
 
     def _is_strict(self, kinds: object) -> bool:
         """Tell whether a type is an integer of a draft in which 1.0 is not an integer."""
         if "draft-03" not in self.dialect and "draft-04" not in self.dialect:
             return False
-        return kinds == "integer" or (isinstance(kinds, list) and "integer" in kinds and "number" not in kinds)
+        return kinds == "integer" or (is_array(kinds) and "integer" in kinds and "number" not in kinds)
 
     def _parts(self, own: dict[str, Any]) -> list[str]:
         """Rewrite the parts of a schema; return the keywords that fail if a doubtful part holds."""
@@ -203,8 +209,8 @@ class Rewriting:
                 own[key] = self.rewrite(value)
             elif key in _LISTS and is_array(value):
                 own[key] = [self.rewrite(each) for each in value]
-            elif key in _MAPS and isinstance(value, Mapping):
-                own[key] = {name: self.rewrite(each) for name, each in cast("Schema", value).items()}
+            elif key in _MAPS and is_object(value):
+                own[key] = {name: self.rewrite(each) for name, each in value.items()}
             elif key in ("enum", "const"):
                 self.left -= size_of(value)
             if self.doubts > doubts and (key in _TURNING or (key == "contains" and "maxContains" in own)):
@@ -236,6 +242,7 @@ class Rewriting:
             is_part = not is_root and (document == self.document or not self._may_be_meant(document))
             if document and not is_part and _is_reference(document):
                 own["$id"] = document
+                # Within it, recursive references lead to its own root.
                 self.is_recursive = own.get("$recursiveAnchor") is True
         if own.pop("$recursiveAnchor", False) is True and ("$id" in own or is_root):
             own["$dynamicAnchor"] = _RECURSIVE
@@ -256,9 +263,12 @@ class Rewriting:
             elif _METASCHEMA.fullmatch(reference):  # the engine has that of the newest draft alone
                 self.doubts += 1
                 del own["$ref"]
-                is_whole = reference.rstrip("#").endswith("schema")
-                admitted = {"type": ["object", "boolean"]} if is_whole else True
-                own["allOf"] = [*own.get("allOf", []), False if self.sure else admitted]
+                admitted: object = True
+                if self.sure:
+                    admitted = False
+                elif reference.rstrip("#").endswith("schema"):  # the whole of it: any schema
+                    admitted = {"type": ["object", "boolean"]}
+                own["allOf"] = [*own.get("allOf", []), admitted]
         if not own.keys().isdisjoint(_LEADING):
             self.left -= _PARTS_OF_A_NAME
             self.doubts += self.is_doubtful
@@ -270,14 +280,14 @@ class Rewriting:
             return reference
         here, found, is_map = self.root, ["#"], False
         for step in steps:
-            said = mapping(here).get(step)
             name = step
-            if not is_map and isinstance(here, Mapping):
-                has_tuple = isinstance(cast("Schema", here).get("items"), list)
-                moved = {"items": "prefixItems", "additionalItems": "items"} if has_tuple else {}
-                name = {**moved, "dependencies": "dependentSchemas"}.get(step, step)
+            if not is_object(here):
+                here = _follow_steps(here, [step])
+            else:
+                if not is_map:  # in a map, a step is the name of a field and no keyword
+                    name = _moved_keyword(step, here)
+                here = here.get(step)
             is_map = not is_map and step in _OLD_MAPS
-            here = said if isinstance(here, Mapping) else _follow_steps(here, [step])
             found.append(_as_step(name))
         return "/".join(found)
 
@@ -289,14 +299,13 @@ class Rewriting:
             key: Any = _key(here, step)
             if key is None:
                 return
-            part: Any = here[key]
-            is_container = isinstance(part, dict | list)
-            if is_container and id(cast("object", part)) not in self.made:
-                is_rewritten = id(here) in self.made and step in _MAPS | _LISTS
-                if number == last and not is_rewritten and isinstance(part, dict):
-                    here[key] = self.rewrite(cast("Schema", part))
-                elif not is_rewritten:  # what others gave stays as it was
-                    here[key] = part.copy()
+            part: object = here[key]
+            is_rewritten = id(part) in self.made or (id(here) in self.made and step in _MAPS | _LISTS)
+            if not is_rewritten and is_object(part):
+                # On the way there, a copy: the caller's own schema stays as it is.
+                here[key] = self.rewrite(part) if number == last else dict(part)
+            elif not is_rewritten and is_array(part):
+                here[key] = part.copy()
             here = here[key]
 
     # --- texts -------------------------------------------------------------------
@@ -317,8 +326,8 @@ class Rewriting:
                 del own["pattern"]
                 own["allOf"] = [*own.get("allOf", []), *_pattern_schemas(found)]
         named = own.get("patternProperties")
-        if isinstance(named, Mapping):
-            own["patternProperties"] = self._names(cast("Schema", named))
+        if is_object(named):
+            own["patternProperties"] = self._names(named)
 
     def _leave_out(self, own: dict[str, Any], keyword: str) -> None:
         self.doubts += 1
@@ -334,11 +343,13 @@ class Rewriting:
             linear = self._linear(pattern, "patternProperties")
             if linear is None:
                 is_whole = False
+            elif linear.text in found:  # two ways to write one pattern
+                found[linear.text] = {"allOf": [found[linear.text], part]}
             else:
-                found[linear.text] = {"allOf": [found[linear.text], part]} if linear.text in found else part
+                found[linear.text] = part
         if not is_whole:
             self.doubts += 1
-            found[""] = found.get("", True) if not self.sure else False
+            found[""] = False if self.sure else found.get("", True)
         return found
 
     def _linear(self, pattern: str, keyword: str) -> LinearPattern | None:
@@ -351,9 +362,9 @@ class Rewriting:
                 self.pattern_parts -= _PARTS_OF_A_PATTERN * len(texts) + found.states // _STATES_OF_A_PART
             if self.pattern_parts < 0:
                 raise ValueError("stands behind so many others that it is not read")  # noqa: TRY301 - one way out
-            if (self.is_careful or found.states > _SURE_OF or r"\p" in pattern.lower()) and not all(
-                map(is_linear, texts)
-            ):
+            # Each try is a compilation, so it is left out for patterns that the engine surely takes.
+            must_be_tried = self.is_careful or found.states > _SURE_OF or r"\p" in pattern.lower()
+            if must_be_tried and not all(map(is_linear, texts)):
                 raise ValueError("is none that can be matched in time that grows with the text alone")  # noqa: TRY301
         except ValueError as error:
             self.refused[pattern] = str(error)
@@ -386,10 +397,13 @@ def is_linear(pattern: str) -> bool:
 
 def size_of(value: object) -> int:
     """Estimate the steps that comparing a value takes; a few parts of it count as one."""
-    parts: object = cast("Schema", value).values() if isinstance(value, dict) else value
-    if not isinstance(value, dict | list):
+    if isinstance(value, dict):
+        parts: Iterable[object] = cast("dict[str, object]", value).values()
+    elif is_array(value):
+        parts = value
+    else:
         return 1
-    return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
+    return 1 + sum(map(size_of, parts)) // _PARTS_OF_A_STEP
 
 
 def _pattern_schemas(found: LinearPattern) -> list[Schema]:
@@ -399,9 +413,26 @@ def _pattern_schemas(found: LinearPattern) -> list[Schema]:
         own["minLength"] = found.least
     if found.most is not None:
         own["maxLength"] = found.most
-    wanted: list[Schema] = [{"pattern": text} for text, is_wanted in found.beside if is_wanted]
-    refused = [{"not": {"type": "string", "pattern": text}} for text, is_wanted in found.beside if not is_wanted]
+    wanted: list[Schema] = []
+    refused: list[Schema] = []
+    for text, is_wanted in found.beside:
+        if is_wanted:
+            wanted.append({"pattern": text})
+        else:
+            refused.append({"not": {"type": "string", "pattern": text}})
     return [own, *wanted, *refused]
+
+
+def _moved_keyword(keyword: str, schema: Schema) -> str:
+    """Return the keyword of draft 2020-12 under which an older draft's keyword stands."""
+    if keyword == "dependencies":
+        return "dependentSchemas"
+    has_tuple = is_array(schema.get("items"))
+    if has_tuple and keyword == "items":
+        return "prefixItems"
+    if has_tuple and keyword == "additionalItems":
+        return "items"
+    return keyword
 
 
 def _as_step(name: str) -> str:
@@ -419,7 +450,6 @@ def _follow_steps(schema: object, steps: Iterable[str]) -> object:
 def _key(container: object, step: str) -> str | int | None:
     """Return under what a step of a reference leads on from a container; None if it leads nowhere."""
     if is_array(container):
-        several = container
         is_place = step.isascii() and step.isdecimal() and len(step) <= _LONGEST_PLACE
-        return int(step) if is_place and int(step) < len(several) else None
+        return int(step) if is_place and int(step) < len(container) else None
     return step if step in mapping(container) else None

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import as_bytes, as_json, is_array, json_bytes, json_or_same
+from jazz_select.json_values import as_bytes, as_json, is_array, is_object, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
     Cursor,
@@ -85,15 +85,15 @@ class _Engine:
         self._branches = any(each in text for each in (b'"anyOf"', b'"oneOf"'))
         documents = text.count(b'"$id"') - ("$id" in self._root)
         self._is_followed = not documents and b'"$dynamicRef"' not in text
-        for each in inner(self._schema) if b'"$anchor"' in text else ():
-            self._anchors.setdefault(f"#{each.get('$anchor')}", []).append(each)
+        if b'"$anchor"' in text:
+            for each in inner(self._schema):
+                self._anchors.setdefault(f"#{each.get('$anchor')}", []).append(each)
         self.reads_texts = any(each in text for each in (b'"pattern', b'"propertyNames"', b'"format"'))
         """Whether it looks at each letter of a text."""
         try:
-            self._each = self._count_expanded(self._schema, {})
-            self._each_but_texts = (
-                self._count_expanded(self._schema, {}, texts=False) if self.reads_texts else self._each
-            )
+            self._each = self._each_but_texts = self._count_expanded(self._schema, {})
+            if self.reads_texts:
+                self._each_but_texts = self._count_expanded(self._schema, {}, texts=False)
         except (AttributeError, TypeError):  # it is no schema: the engine says why
             self._each = self._each_but_texts = None
 
@@ -114,26 +114,29 @@ class _Engine:
         if self.is_valid(value):
             return ""
         if self._is_worded(value):
-            errors = islice(self._engine.iter_errors(value), MOST_PROBLEMS)
-            return "; ".join(f"{at_path(each.instance_path)}{self._in_words(each, value)}" for each in errors)
+            problems: list[str] = []
+            for error in islice(self._engine.iter_errors(value), MOST_PROBLEMS):
+                problems.append(f"{at_path(error.instance_path)}{self._in_words(error, value)}")
+            return "; ".join(problems)
         if self._branches:
             return f"something in it is wrong, and {_TOO_MUCH}"
         try:
             self._engine.validate(value)
         except ValidationError as error:
-            words = self._in_words(error, value) if error.kind.name in _FORMS else f"{error.kind.name} does not hold"
-            return f"{at_path(error.instance_path)}{words}"
+            problem = f"{error.kind.name} does not hold"
+            if error.kind.name in _FORMS:
+                problem = self._in_words(error, value)
+            return f"{at_path(error.instance_path)}{problem}"
         return ""
 
     def _is_worded(self, value: object) -> bool:
         """Tell whether listing all faults of a value is quick; matching texts is slow, and listing faults skips it."""
         if len(json_bytes(value)) > _LARGEST_WORDED_VALUE:
             return False
-        if self._each_but_texts is not None:
-            parts, _, _ = _measure_value(value, letters=False)
-            if parts * self._each_but_texts <= _MOST_WORDED:
-                return True
-        return self._visits(value) <= _MOST_WORDED
+        if self._each_but_texts is None:
+            return self._visits(value) <= _MOST_WORDED
+        visits = _measure_value(value, letters=False).parts * self._each_but_texts
+        return visits <= _MOST_WORDED or self._visits(value) <= _MOST_WORDED
 
     def _visits(self, value: object) -> int:
         """Return the greatest number of checks of a keyword against a part of the value."""
@@ -141,6 +144,7 @@ class _Engine:
         if depth > _DEEPEST:
             raise ValueError(_TOO_MUCH)
         if not self._is_followed:
+            # Where a reference may lead is not known, so at each level each of them may lead through the whole schema.
             ways = 1 + self._text.count(b'"$ref"') + self._text.count(b'"$dynamicRef"')
             heaviest = max(self._weights_of_patterns.values(), default=1)
             return (parts + letters * heaviest) * size_of(self._schema) * ways ** (depth + 1)
@@ -157,60 +161,66 @@ class _Engine:
 
         With `texts`, a pattern or format counts as often as a letter takes.
         """
-        if not isinstance(schema, Mapping):
+        if not is_object(schema):
             return 1
-        own = cast("Schema", schema)
+        own = schema
         if id(own) in known or [*own] == ["type"]:
             return known.get(id(own), 1)
         if depth > DEEPEST_LED:
             raise ValueError(f"its references lead more than {DEEPEST_LED} levels deep")
-        known[id(own)] = None
+        known[id(own)] = None  # while it is open: a reference back to it never ends
         weight = self._weights[id(own)] = self._weight(own)
         total: int | None = weight if texts else weight - self._weight_of_texts(own)
         for each in (*self._adjacent_schemas(own), *_part_schemas(own)):
-            found = self._count_expanded(each, known, depth + 1, texts=texts)
-            total = None if total is None or found is None else total + found
+            count = self._count_expanded(each, known, depth + 1, texts=texts)
+            if count is None:
+                total = None
+            elif total is not None:
+                total += count
         known[id(own)] = total
         return total
 
     def _adjacent_schemas(self, own: Schema) -> list[object]:
         """Return the schemas that apply to the same value."""
-        found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
-        found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
+        found: list[object] = []
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            found += own.get(keyword, ())
+        for keyword in ("not", "if", "then", "else"):
+            if keyword in own:
+                found.append(own[keyword])
         found += mapping(own.get("dependentSchemas")).values()
         if "$ref" in own:
             found.append(self._resolve_reference(own["$ref"]))
-        # These look again at what the others looked at.
-        return found if own.keys().isdisjoint(UNEVALUATED) else found * 2
+        if not own.keys().isdisjoint(UNEVALUATED):
+            return found * 2  # the engine looks at all of them again for these
+        return found
 
     def _resolve_reference(self, reference: str) -> object:
         """Return the target of a reference; embedded documents are not entered."""
         if reference not in self._references:
-            named = self._anchors.get(reference, [])
-            is_place = reference == "#" or reference.startswith("#/")
-            self._references[reference] = resolve_reference(reference, self._root) if is_place else [*named, None][0]
-            self._is_followed &= is_place or len(named) == 1
+            if reference == "#" or reference.startswith("#/"):
+                self._references[reference] = resolve_reference(reference, self._root)
+            else:
+                named = self._anchors.get(reference, [])
+                self._references[reference] = named[0] if named else None
+                self._is_followed &= len(named) == 1
         return self._references[reference]
 
     def _count_checks(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
-        if not isinstance(schema, Mapping):
+        if not is_object(schema):
             return 1
-        own = cast("Schema", schema)
-        at = (id(own), id(value))
-        if at in known:
-            if known[at] < 0:
+        pair = (id(schema), id(value))
+        if pair in known:
+            if known[pair] < 0:
                 raise ValueError(_CIRCLE)
-            return known[at]
-        known[at] = -1
+            return known[pair]
+        known[pair] = -1  # while it is open
         if len(known) > _MOST_COUNTED:
             raise OverflowError(_TOO_MUCH)
-        total = (
-            self._weights.get(id(own), 1)
-            + self._weight_of(value, own)
-            + sum(self._count_checks(each, value, known) for each in self._adjacent_schemas(own))
-        )
-        total += sum(self._count_checks(each, held, known) for each, held in _parts_with_schemas(own, value))
-        known[at] = total
+        total = self._weights.get(id(schema), 1) + self._weight_of(value, schema)
+        total += sum(self._count_checks(each, value, known) for each in self._adjacent_schemas(schema))
+        total += sum(self._count_checks(each, part, known) for each, part in _parts_with_schemas(schema, value))
+        known[pair] = total
         return total
 
     def _weight(self, own: Schema) -> int:
@@ -227,27 +237,28 @@ class _Engine:
     def _weight_of(self, value: object, own: Schema) -> int:
         if isinstance(value, str):
             return len(value) * self._weight_of_texts(own)
-        if isinstance(value, dict) and "patternProperties" in own:
-            return sum(map(len, cast("dict[str, object]", value))) * self._weight_of_texts(own)
-        return size_of(cast("object", value)) if "uniqueItems" in own else 0
+        if "patternProperties" in own and is_object(value):
+            return sum(map(len, value)) * self._weight_of_texts(own)
+        return size_of(value) if "uniqueItems" in own else 0
 
     def _in_words(self, error: ValidationError, value: Any) -> str:
         for step in error.instance_path:
             value = value[step]
-        said: Any = error.kind
+        kind: Any = error.kind
         shown = beginning(repr(value), LONGEST_PROBLEM)
-        if said.name == "type":
-            return f"{shown} is not of type {', '.join(map(repr, said.types))}"
-        if said.name == WHOLE_NUMBER:
+        if kind.name == "type":
+            return f"{shown} is not of type {', '.join(map(repr, kind.types))}"
+        if kind.name == WHOLE_NUMBER:
             return f"{shown} is not of type 'integer'; write it without a fraction"
-        if said.name == "required":
-            return f"{said.property!r} is a required property"
-        if said.name == "pattern":
-            pattern = self._originals.get(said.pattern) or str(said.pattern)
+        if kind.name == "required":
+            return f"{kind.property!r} is a required property"
+        if kind.name == "pattern":
+            # As its author wrote it: the engine's own form says nothing to whoever reads this.
+            pattern = self._originals.get(kind.pattern) or str(kind.pattern)
             return f"{shown} does not match the pattern {beginning(pattern, LONGEST_PROBLEM)}"
-        if said.name == "format":
-            example = f", such as {_EXAMPLES[said.format]}" if said.format in _EXAMPLES else ""
-            return f"{shown} is no {said.format}{example}"
+        if kind.name == "format":
+            example = f", such as {_EXAMPLES[kind.format]}" if kind.format in _EXAMPLES else ""
+            return f"{shown} is no {kind.format}{example}"
         return beginning(error.message, LONGEST_PROBLEM)
 
 
@@ -298,7 +309,9 @@ def finder(pattern: str) -> Callable[[str], bool]:
 
 def _part_schemas(own: Schema) -> Iterator[object]:
     """Yield the schemas of the parts of a value."""
-    yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
+    for keyword in _OF_PARTS:
+        if keyword in own:
+            yield own[keyword]
     yield from prefix(own)
     for keyword in ("properties", "patternProperties"):
         yield from mapping(own.get(keyword)).values()
@@ -313,36 +326,57 @@ _OF_PARTS: Final = (
 def _parts_with_schemas(own: Schema, value: object) -> Iterator[tuple[object, object]]:
     """Yield each part of a value with a schema that may apply to it."""
     if isinstance(value, dict):
-        named = mapping(own.get("properties"))
-        more = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
-        more += mapping(own.get("patternProperties")).values()
-        for name, each in cast("dict[str, object]", value).items():
-            yield from ((part, each) for part in ([named[name]] if name in named else []) + more)
-            if "propertyNames" in own:
-                yield own["propertyNames"], name
+        yield from _fields_with_schemas(own, cast("dict[str, object]", value))
     elif is_array(value):
         first = prefix(own)
-        more = [own[keyword] for keyword in ("items", "contains", "unevaluatedItems") if keyword in own]
-        for at, each in enumerate(value):
-            yield from ((part, each) for part in [*first[at : at + 1], *more])
+        of_all = [own[keyword] for keyword in ("items", "contains", "unevaluatedItems") if keyword in own]
+        for place, part in enumerate(value):
+            if place < len(first):
+                yield first[place], part
+            for schema in of_all:
+                yield schema, part
 
 
-def _measure_value(value: object, *, letters: bool) -> tuple[int, int, int]:
-    parts = read = depth = 0
+class _Size(NamedTuple):
+    """How large a value is: its parts, the letters of its texts and names, and its levels."""
+
+    parts: int
+    letters: int
+    depth: int
+
+
+def _fields_with_schemas(own: Schema, fields: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+    named = mapping(own.get("properties"))
+    of_all = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
+    of_all += mapping(own.get("patternProperties")).values()
+    for name, part in fields.items():
+        if name in named:
+            yield named[name], part
+        for schema in of_all:
+            yield schema, part
+        if "propertyNames" in own:
+            yield own["propertyNames"], name
+
+
+def _measure_value(value: object, *, letters: bool) -> _Size:
+    """Measure a value level by level, which no depth of nesting can end; its letters only where they are asked for."""
+    parts = count = depth = 0
     level: list[Any] = [value]
     while level and depth <= _DEEPEST and parts <= MOST_VISITS:
         parts += len(level)
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):
-                inner += cast("dict[str, object]", each).values()
-                read += sum(map(len, cast("dict[str, object]", each))) if letters else 0
+                fields = cast("dict[str, object]", each)
+                inner += fields.values()
+                if letters:
+                    count += sum(map(len, fields))
             elif is_array(each):
                 inner += each
             elif letters and isinstance(each, str):
-                read += len(each)
+                count += len(each)
         level, depth = inner, depth + 1
-    return parts, read, depth
+    return _Size(parts, count, depth)
 
 
 def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
@@ -354,15 +388,16 @@ def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
             return max(-_LARGEST, min(value, _LARGEST))
         return value if type(value) in {float, bool} else None
     known = {} if known is None else known
-    if id(cast("object", value)) not in known:
-        known[id(cast("object", value))] = None
-        if isinstance(value, Mapping):
-            given = cast("Mapping[object, object]", value)
-            made: Any = {_as_json(str(name)): _as_json(each, known) for name, each in given.items()}
-        else:
-            made = [_as_json(each, known) for each in cast("Sequence[object]", value)]
-        known[id(cast("object", value))] = made
-    return known[id(cast("object", value))]
+    own = id(cast("object", value))
+    if own in known:
+        return known[own]
+    known[own] = None  # while it is open: a value that holds itself becomes null there
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[object, object]", value)
+        known[own] = {_as_json(str(name)): _as_json(each, known) for name, each in fields.items()}
+    else:
+        known[own] = [_as_json(each, known) for each in cast("Sequence[object]", value)]
+    return known[own]
 
 
 def at_path(path: Iterable[object]) -> str:
@@ -459,11 +494,14 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, formats:
         text = as_bytes(dict(schema))
     except (TypeError, ValueError) as error:
         return f"its input_schema cannot be used: {problem_of(error)}"
-    checker = (_kept_checker if len(text) <= _LARGEST_KEPT else _large_checker)(text, formats=formats)
+    checker_of = _kept_checker if len(text) <= _LARGEST_KEPT else _large_checker
+    checker = checker_of(text, formats=formats)
     if isinstance(checker, str):
         return f"its input_schema cannot be used: {checker}"
     problems = checker.problems({name: json_or_same(value) for name, value in arguments.items()})
-    return f"the arguments are not valid: {problems}" if problems else ""
+    if not problems:
+        return ""
+    return f"the arguments are not valid: {problems}"
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
@@ -485,6 +523,7 @@ def _checker(schema: bytes, *, formats: bool) -> Checker | str:
 _kept_checker: Final = lru_cache(256)(_checker)
 """By the schema's text, since the same tools are called again and again."""
 _large_checker: Final = lru_cache(4)(_checker)
+"""Likewise for large schemas, few of which fill the memory that many small ones do."""
 
 
 def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[bool | None]:
@@ -494,7 +533,7 @@ def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[
     if refers(own):
         root = canonical_json(reading.root)
     elif own not in _ANYTHING:
-        # Without references nothing of the root matters but the draft that it is canonical_json in.
+        # Without references nothing of the root matters but the draft that it is written in.
         dialect = reading.root.get("$schema", "")
         root = json.dumps({"$schema": dialect}).encode() if dialect else b""
     reading.left -= 1 + len(values) + (len(own) + len(root)) // _BYTES_OF_A_STEP
@@ -531,11 +570,13 @@ def _engines(schema: bytes, root: bytes) -> tuple[_Engine, _Engine] | None:
             whole = json.loads(root)
             base = "#/$defs/root"
             given = {"$ref": PART, "$defs": {"root": whole, PART.removeprefix("#/$defs/"): given}}
-            given |= {"$schema": whole["$schema"]} if "$schema" in whole else {}
-            whole.pop("$id", None)
+            if "$schema" in whole:
+                given["$schema"] = whole["$schema"]
+            whole.pop("$id", None)  # it would begin a document of its own, and the part's references end at it
         perhaps = _Engine(given, _TEXTS, base=base)
-        unread = any(each in schema or each in root for each in (b'"pattern', b'"format"'))
-        return perhaps, _Engine(given, _TEXTS, sure=True, base=base) if unread else perhaps
+        if not any(each in schema or each in root for each in (b'"pattern', b'"format"')):
+            return perhaps, perhaps  # nothing is left unread, so one engine is certain of both
+        return perhaps, _Engine(given, _TEXTS, sure=True, base=base)
     except BaseException as error:
         if not _is_fault(error):
             raise
