@@ -205,7 +205,7 @@ def _evidence_in(
     log: "OutcomeLog", agent_id: str, flows: Iterable[BaseFlow], tools: "ToolsLike | None"
 ) -> "LogEvidence":
     """Return what the log of an agent is evidence for. Blocking."""
-    from jazz_select.evaluation.corrections import changing, why_unfit
+    from jazz_select.evaluation.corrections import flows_that_may_change, why_unfit
     from jazz_select.outcomes.evidence import read_evidence
     from jazz_select.routing.tools.sources import toolbox_of
 
@@ -215,7 +215,7 @@ def _evidence_in(
     return read_evidence(
         sorted(entries.values(), key=lambda each: each.at),
         flows={flow.name for flow in known},
-        may_change=changing(known, None if tools is None else toolbox_of(tools)),
+        may_change=flows_that_may_change(known, None if tools is None else toolbox_of(tools)),
         why_unfit=why_unfit,
     )
 

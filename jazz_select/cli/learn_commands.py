@@ -130,7 +130,7 @@ def _put_on_trial(store: OverlayStore, learned: Learned, overlay: Overlay) -> Le
     def try_version(now: Overlay) -> Overlay:
         if now.version("live") != overlay.version("live"):
             raise ConfigError(f"another version in {store.name} became live meanwhile: learn again, from there")
-        return now.tried(version)
+        return now.start_trial(version)
 
     return learned.numbered(store.change(try_version).shadow)
 
@@ -144,7 +144,7 @@ def _say_nothing_on_trial(store: OverlayStore, overlay: Overlay, given: "LearnCo
 
 
 def _move(store: OverlayStore, source: "LogSource | None", settings: "Settings", given: "LearnCommand") -> None:
-    change = Overlay.promoted if given.promote else Overlay.rolled_back
+    change = Overlay.promote if given.promote else Overlay.roll_back
     _require_begun(store)
     known = store.load()
     if given.promote and known.version("shadow") is None:

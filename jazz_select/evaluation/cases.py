@@ -64,8 +64,9 @@ def read_document(file: Path, what: str, *, suffix: str = ".yaml") -> Document:
         else:
             documents = documents_of(file, suffix=suffix)
     except DataFileError as error:
-        is_none = f"{file} is no {suffix.removeprefix('.').upper()}"
-        failure = is_none if error.is_syntax else f"cannot read the {what} in {file}"
+        failure = f"cannot read the {what} in {file}"
+        if error.is_syntax:
+            failure = f"{file} is no {suffix.removeprefix('.').upper()}"
         raise ConfigError(f"{failure}: {error.problem}") from error
     if len(documents) > 1:
         msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
@@ -89,8 +90,10 @@ def entries_of(file: Path) -> Entries:
         found = _rows(file)
     elif suffix in {".jsonl", ".ndjson"}:
         found = _lines(file)
+    elif suffix == ".json":
+        found = _items(file, ".json")
     else:
-        found = _items(file, ".json" if suffix == ".json" else ".yaml")
+        found = _items(file, ".yaml")
     if len(found.entries) > MOST_CASES:
         raise ConfigError(f"{file} holds more than {MOST_CASES:,} cases; split it into several files")
     return found
@@ -100,6 +103,7 @@ def _items(file: Path, suffix: str) -> Entries:
     try:
         given, node = read_document(file, "requests", suffix=suffix)
     except ConfigError as error:
+        # The limits of YAML are lower, so a file that is too large for it may fit another format.
         if suffix != ".json" and ("values" in str(error) or "MiB" in str(error)):
             msg = f"{error}, or write it as .json or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
             raise ConfigError(msg) from error
@@ -109,11 +113,15 @@ def _items(file: Path, suffix: str) -> Entries:
     if not is_array(given):
         what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
         raise ConfigError(f"{file} must hold a list of cases, each with request: and expect:, got {what}")
-    nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
-    entries = zip_longest(given, (each.start_mark.line + 1 for each in nodes))
-    return Entries(
-        entries=tuple(Entry(number=number, line=line, given=each) for number, (each, line) in enumerate(entries, 1))
-    )
+    nodes: list[yaml.Node] = []
+    if isinstance(node, yaml.SequenceNode):
+        nodes = node.value
+    entries: list[Entry] = []
+    # A JSON file has no nodes, so its entries have no lines.
+    for number, (each, place) in enumerate(zip_longest(given, nodes), 1):
+        line = None if place is None else place.start_mark.line + 1
+        entries.append(Entry(number=number, line=line, given=each))
+    return Entries(entries=tuple(entries))
 
 
 def _lines(file: Path) -> Entries:
@@ -127,7 +135,7 @@ def _lines(file: Path) -> Entries:
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{file} is no JSON Lines, line {line}: {problem_of(error)}") from error
         found.append(Entry(number=len(found) + 1, line=line, given=given))
-        if len(found) > MOST_CASES:
+        if len(found) > MOST_CASES:  # `entries_of` rejects the file, so the rest need not be read
             break
     if not found:
         raise ConfigError(f"{file} holds no requests")
@@ -143,8 +151,13 @@ def _text(file: Path) -> str:
 
 def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
     """Return the requests of text files with one request a line, cut to the length that recall reads."""
-    lines = [line.strip() for file in files for line in _text(file).splitlines()]
-    return tuple(line[:_LONGEST_REQUEST] for line in lines if line)
+    requests: list[str] = []
+    for file in files:
+        for line in _text(file).splitlines():
+            request = line.strip()
+            if request:
+                requests.append(request[:_LONGEST_REQUEST])
+    return tuple(requests)
 
 
 # --- CSV ------------------------------------------------------------------------
@@ -158,11 +171,12 @@ def _rows(file: Path) -> Entries:
     try:
         header = [each.strip().casefold() for each in next(reader, list[str]())]
         problems = _header_problems(file, header)
-        begins = reader.line_num + 1
+        # A quoted cell may span lines, and the reader counts those it has read: a row begins on the one after the last.
+        first_line = reader.line_num + 1
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                entries.append(_row(len(entries) + 1, begins, header, cells))
-            begins = reader.line_num + 1
+                entries.append(_row(len(entries) + 1, first_line, header, cells))
+            first_line = reader.line_num + 1
             if len(entries) > MOST_CASES:
                 break
     except csv.Error as error:
@@ -181,10 +195,12 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
             raise ConfigError(msg)
         if header.count(name) > 1:
             raise ConfigError(f"{file} has two columns {name!r}; take one out")
-    odd = [each for each in header if each and each not in COLUMNS]
-    return tuple(
-        f"column {beginning(each, _LONGEST_NAME)!r}: {unknown_field(each, sorted(COLUMNS), of='case')}" for each in odd
-    )
+    problems: list[str] = []
+    for name in header:
+        if name and name not in COLUMNS:
+            shown = beginning(name, _LONGEST_NAME)
+            problems.append(f"column {shown!r}: {unknown_field(name, sorted(COLUMNS), of='case')}")
+    return tuple(problems)
 
 
 def _row(number: int, line: int, header: Sequence[str], cells: Sequence[str]) -> Entry:
@@ -193,8 +209,12 @@ def _row(number: int, line: int, header: Sequence[str], cells: Sequence[str]) ->
             f"row: has {len(cells)} cells under {len(header)} columns; put quotes around a text with a comma in it"
         )
         return Entry(number=number, line=line, problem=problem)
-    row = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in COLUMNS}
-    given = {name: _cell(name, text) for name, text in row.items() if text or name in _REQUIRED}
+    given: dict[str, object] = {}
+    for name, cell in zip(header, cells, strict=False):  # trailing empty cells may be missing
+        text = cell.strip()
+        # An empty cell of a required column stays, so that the case is reported as one without it.
+        if name in COLUMNS and (text or name in _REQUIRED):
+            given[name] = _cell(name, text)
     return Entry(number=number, line=line, given=given)
 
 
@@ -204,9 +224,12 @@ def _cell(name: str, text: str) -> object:
     if name in _OBJECTS or text.startswith("["):
         with suppress(ValueError, RecursionError):  # a text where a mapping belongs is wrong by itself
             return json_value(text)
-    marks = "|" if name == "episodes" else ";|"  # an episode may contain a semicolon
-    parts = text.replace(marks[0], marks[-1]).split(marks[-1])
-    return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else text
+    # An episode may contain a semicolon.
+    separated = text if name == "episodes" else text.replace(";", "|")
+    parts = separated.split("|")
+    if len(parts) == 1:
+        return text
+    return [part.strip() for part in parts if part.strip()]
 
 
 NONE = "none"
@@ -224,7 +247,10 @@ def _labels(value: object) -> object:
     if value is None or value == "":
         raise ValueError("is empty; write the name of a flow, or none where no flow fits")
     if isinstance(value, str):
-        return () if value.strip().casefold() in _NONE else (nfc(value.strip()),)
+        name = value.strip()
+        if name.casefold() in _NONE:
+            return ()
+        return (nfc(name),)
     if isinstance(value, list | tuple):
         given = cast("Sequence[object]", value)
         if not all(isinstance(each, str) for each in given):
@@ -361,8 +387,11 @@ def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flo
     problems = sorted((*problems, *conflicts), key=lambda each: (each.entry, each.is_note))
     found = Cases(cases=tuple(valid), problems=tuple(problems), file=name)
     if not found.cases:
-        of = f" (the first of {len(found.errors)} problems)" if len(found.errors) > 1 else ""
-        raise ConfigError(f"{found.errors[0]}{of}" if found.errors else f"{file} holds no requests")
+        if not found.errors:
+            raise ConfigError(f"{file} holds no requests")
+        first, *others = found.errors
+        of = f" (the first of {len(found.errors)} problems)" if others else ""
+        raise ConfigError(f"{first}{of}")
     return found
 
 
@@ -382,7 +411,9 @@ def each_case(
     """Yield each entry with its case, or with its problems; the arguments are those of `load_cases`."""
     known = () if registry is None else registry.values()
     names = [flow.name for flow in known]
-    aliases = {alias: flow.name for flow in known for alias in flow.aliases}
+    aliases: dict[str, str] = {}
+    for flow in known:
+        aliases.update(dict.fromkeys(flow.aliases, flow.name))
     for entry in entries.entries:
         given = entry.given
         if entry.problem:
@@ -396,16 +427,22 @@ def each_case(
         except ValidationError as error:
             yield entry, [_problem(each) for each in error.errors(include_url=False)[:3]]
             continue
-        gone = [label for label in case.expect if registry is not None and flow_id(label) not in registry]
-        wrong = [f"expect: there is no flow named {_unknown_label(label, names, aliases, flows)}" for label in gone]
-        yield entry, wrong or case
+        problems: list[str] = []
+        for label in case.expect:
+            if registry is not None and flow_id(label) not in registry:
+                problems.append(f"expect: there is no flow named {_unknown_label(label, names, aliases, flows)}")
+        yield entry, problems or case
 
 
 def _unknown_label(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: str) -> str:
-    hint = f"it is an alias of {aliases[label]!r}: write that" if label in aliases else did_you_mean(label, names)
-    hint = f"; {hint}" if hint else ""
-    listed = "; several names are written as a list" if not hint and any(mark in label for mark in ",;| ") else ""
-    return f"{beginning(label, _LONGEST)!r} in {flows} (--flows loads others){hint or listed}"
+    if label in aliases:
+        hint = f"it is an alias of {aliases[label]!r}: write that"
+    else:
+        hint = did_you_mean(label, names)
+    if not hint and not set(label).isdisjoint(",;| "):
+        hint = "several names are written as a list"
+    advice = f"; {hint}" if hint else ""
+    return f"{beginning(label, _LONGEST)!r} in {flows} (--flows loads others){advice}"
 
 
 def _problem(error: ErrorDetails) -> str:
@@ -438,7 +475,8 @@ def _without_conflicts(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[l
         match part:
             case "expect":
                 contradictory.add(what_is_asked(case))
-                where = f"entry {earlier.number}{f' (line {earlier.line})' if earlier.line else ''}"
+                line = f" (line {earlier.line})" if earlier.line else ""
+                where = f"entry {earlier.number}{line}"
                 what = f"the same request expects {_label(other)} in {where}, and {_label(case)} here"
                 problem = f"{what}; neither is judged until one of them is taken out"
             case "request":
@@ -455,10 +493,14 @@ def repeats(cases: Sequence[Case]) -> Iterator[tuple[int, int, Literal["expect",
     asked: dict[tuple[object, ...], int] = {}
     ids: dict[str, int] = {}
     for at, case in enumerate(cases):
-        if (before := asked.setdefault(what_is_asked(case), at)) != at:
-            yield at, before, "request" if set(cases[before].expect) == set(case.expect) else "expect"
-        if case.id and (before := ids.setdefault(case.id, at)) != at:
-            yield at, before, "id"
+        first = asked.setdefault(what_is_asked(case), at)
+        if first != at:
+            same_labels = set(cases[first].expect) == set(case.expect)
+            yield at, first, "request" if same_labels else "expect"
+        if case.id:
+            first = ids.setdefault(case.id, at)
+            if first != at:
+                yield at, first, "id"
 
 
 def _label(case: Case) -> str:

@@ -40,7 +40,9 @@ def _as_list(given: object) -> object:
     """Return a single value as a list, and the word none as an empty one."""
     if given == _NONE:
         return []
-    return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
+    if isinstance(given, str | int | float | dict):
+        return [cast("object", given)]
+    return given
 
 
 def _check_patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -70,8 +72,9 @@ class ExpectedCall(Strict):
         """Accept a name alone, or `name: {argument: value}`."""
         if isinstance(given, str):
             return {"tool": given}
-        if is_object(given) and len(pair := given) == 1 and "tool" not in pair:
-            ((name, arguments),) = pair.items()
+        if is_object(given) and len(given) == 1 and "tool" not in given:
+            ((name, arguments),) = given.items()
+            # YAML reads `name:` without a value as null.
             return {"tool": name, "arguments": {} if arguments is None else arguments}
         return cast("object", given)
 
@@ -117,7 +120,8 @@ class Called:
     status: str = "ok"
 
     def __str__(self) -> str:
-        return call_line(self.tool, self.arguments) + ("" if self.status == "ok" else f" ({self.status})")
+        call = call_line(self.tool, self.arguments)
+        return call if self.status == "ok" else f"{call} ({self.status})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +140,14 @@ class Seen:
     model_calls: int = 0
 
     def __str__(self) -> str:
-        waits = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
-        asked = f", {count_of(self.model_calls, 'question')} to the model" if self.model_calls else ""
-        calls = "".join(f"; {call}" for call in self.tools)
-        return f"{self.status}: {', '.join(self.flows) or 'no flow'}{waits}{asked}{calls}"
+        line = f"{self.status}: {', '.join(self.flows) or 'no flow'}"
+        if self.waits_for:
+            line += f", waits for {', '.join(self.waits_for)}"
+        if self.model_calls:
+            line += f", {count_of(self.model_calls, 'question')} to the model"
+        for call in self.tools:
+            line += f"; {call}"
+        return line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +160,9 @@ class Check:
     seen: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {'as expected' if self.passed else f'expected {self.expected}, and it was {self.seen}'}"
+        if self.passed:
+            return f"{self.name}: as expected"
+        return f"{self.name}: expected {self.expected}, got {self.seen}"
 
 
 def judged(wanted: Expected, seen: Seen) -> tuple[Check, ...]:
@@ -161,23 +171,23 @@ def judged(wanted: Expected, seen: Seen) -> tuple[Check, ...]:
 
 
 def _judge_fields(wanted: Expected, seen: Seen) -> Iterator[Check]:
-    for name in ("flows", "under_way", "waits_for"):
-        expected, got = getattr(wanted, name), getattr(seen, name)
-        if expected is not None:
-            same = sorted(expected) == sorted(got) if name == "waits_for" else expected == got
-            yield _check_list(name, expected, got, passed=same)
+    yield from _judge_names(wanted, seen)
     if wanted.status is not None:
-        why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
         passed = seen.status == wanted.status
-        yield Check(name="status", passed=passed, expected=wanted.status, seen=f"{seen.status}{why}")
-    yield from _judged_calls(wanted, seen)
+        status = seen.status
+        if seen.reason and not passed:
+            status += f" ({beginning(seen.reason, _SHOWN)})"
+        yield Check(name="status", passed=passed, expected=wanted.status, seen=status)
+    yield from _judge_calls(wanted, seen)
     for name, text, no in (("says", seen.text, ""), ("reason", seen.reason, ""), ("never_says", seen.text, "no ")):
         for words in getattr(wanted, name):
             passed = is_said(words, text) is not bool(no)
             shown = json_line(beginning(text, _SHOWN))
             yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=shown)
     if wanted.inputs is not None:
-        yield _check_agreement("inputs", wanted.inputs, {name: seen.inputs.get(name) for name in wanted.inputs})
+        # An expected null is an input that must not be known, so a missing one counts as null.
+        inputs = {name: seen.inputs.get(name) for name in wanted.inputs}
+        yield _check_agreement("inputs", wanted.inputs, inputs)
     if wanted.value is not None:
         yield _check_agreement("value", wanted.value, seen.value)
     if wanted.model_calls is not None:
@@ -186,7 +196,19 @@ def _judge_fields(wanted: Expected, seen: Seen) -> Iterator[Check]:
         yield Check(name="model_calls", passed=passed, expected=most, seen=str(seen.model_calls))
 
 
-def _judged_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
+def _judge_names(wanted: Expected, seen: Seen) -> Iterator[Check]:
+    for name in ("flows", "under_way", "waits_for"):
+        expected, got = getattr(wanted, name), getattr(seen, name)
+        if expected is None:
+            continue
+        if name == "waits_for":  # facts may be asked for in any order
+            passed = sorted(expected) == sorted(got)
+        else:
+            passed = expected == got
+        yield _check_list(name, expected, got, passed=passed)
+
+
+def _judge_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
     if wanted.tools is not None:
         yield _check_list("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
     for name in wanted.never_tools:
@@ -237,12 +259,16 @@ def agrees(wanted: object, given: object) -> bool:
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return a call as one line."""
-    return f"{tool}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
+    given = [f"{name}={_json(value)}" for name, value in arguments.items()]
+    return f"{tool}({', '.join(given)})"
 
 
 def _check_list(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
-    expected, got = (beginning(", ".join(map(str, values)) or _NONE, _SHOWN) for values in (wanted, seen))
-    return Check(name=name, passed=passed, expected=expected, seen=got)
+    return Check(name=name, passed=passed, expected=_list_line(wanted), seen=_list_line(seen))
+
+
+def _list_line(values: Sequence[object]) -> str:
+    return beginning(", ".join(map(str, values)) or _NONE, _SHOWN)
 
 
 def _check_agreement(name: str, wanted: object, seen: object) -> Check:
@@ -267,7 +293,9 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 
 def _replies(given: object) -> object:
-    return [_reply(each) for each in (given if is_array(given) else [given])]
+    if not is_array(given):
+        return [_reply(given)]
+    return [_reply(each) for each in given]
 
 
 def _reply(given: object) -> object:
@@ -288,8 +316,13 @@ def _reply(given: object) -> object:
 
 
 def _calls(text: object, calls: Sequence[tuple[str, object]]) -> str:
-    made = [{"id": f"s{number}", "tool": tool, "arguments": given} for number, (tool, given) in enumerate(calls, 1)]
-    return json_line(plain({**({"text": text} if text else {}), "tool_calls": made}))
+    reply: dict[str, object] = {}
+    if text:
+        reply["text"] = text
+    reply["tool_calls"] = [
+        {"id": f"s{number}", "tool": tool, "arguments": arguments} for number, (tool, arguments) in enumerate(calls, 1)
+    ]
+    return json_line(plain(reply))
 
 
 class TurnCase(Strict):
@@ -429,8 +462,11 @@ def _read_cases(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Con
             yield ConversationCase.model_validate({**given, "file": str(file)}), at
         except ValidationError as error:
             title = given.get("title")
-            of = f", entry {number}{f' ({beginning(title, _LONGEST_ID)})' if isinstance(title, str) else ''}"
-            wrong += [(f"{place_of(file, at, path)}{of}", problem) for path, problem in _problems(error)]
+            name = f"entry {number}"
+            if isinstance(title, str):
+                name += f" ({beginning(title, _LONGEST_ID)})"
+            for path, problem in _problems(error):
+                wrong.append((f"{place_of(file, at, path)}, {name}", problem))
 
 
 def _keep_words(value: Any, node: "yaml.Node | None", *, words: bool = False) -> Any:
@@ -478,10 +514,14 @@ def _path_text(path: _Path) -> str:
 
 def _fields_at(path: _Path) -> tuple[list[str], str]:
     """Return the valid fields at a path, and the name of the model that has them."""
-    model, of = (TurnCase, "turn") if path[0] == "turns" else (ConversationCase, "conversation")
+    model, of = ConversationCase, "conversation"
+    if path[0] == "turns":
+        model, of = TurnCase, "turn"
     if "expect" in path[:-1]:
-        model, of = Expected, "turn's expect" if model is TurnCase else "conversation's expect"
-    return [each.alias or name for name, each in model.model_fields.items() if name != "file"], of
+        model, of = Expected, f"{of}'s expect"
+    # `file` is where a conversation comes from, and nothing that is written in it.
+    names = [each.alias or name for name, each in model.model_fields.items() if name != "file"]
+    return names, of
 
 
 def _unknown_names(
@@ -497,16 +537,22 @@ def _unknown_names(
 
 def _names_in(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
     """Yield path, kind (flow or tool) and name of every flow and tool that is named."""
-    yield from ((("stubs", name), "tool", name) for name in case.stubs)
-    turns: dict[_Path, TurnCase] = {("turns", place): turn for place, turn in enumerate(case.turns)}
-    for path, turn in turns.items():
-        chosen = (each.removeprefix(OFF) for each in turn.chooses or () if each not in ANSWERS)
-        yield from (((*path, "chooses"), "flow", each) for each in chosen)
-    for path, each in (turns | {(): case}).items():
-        fields = {name: getattr(each.expect, name) or () for name in ("flows", "under_way", "tools", "never_tools")}
-        for name, names in fields.items():
-            kind = "tool" if name.endswith("tools") else "flow"
-            yield from (((*path, "expect", name), kind, getattr(every, "tool", every)) for every in names)
+    for name in case.stubs:
+        yield ("stubs", name), "tool", name
+    expected: dict[_Path, Expected] = {}
+    for place, turn in enumerate(case.turns):
+        path: _Path = ("turns", place)
+        expected[path] = turn.expect
+        for choice in turn.chooses or ():
+            if choice not in ANSWERS:
+                yield (*path, "chooses"), "flow", choice.removeprefix(OFF)
+    expected[()] = case.expect
+    for path, expect in expected.items():
+        for field_name in ("flows", "under_way", "tools", "never_tools"):
+            kind = "tool" if field_name.endswith("tools") else "flow"
+            for entry in getattr(expect, field_name) or ():
+                # An expected call has its tool's name; the other entries are names.
+                yield (*path, "expect", field_name), kind, getattr(entry, "tool", entry)
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:
@@ -514,10 +560,13 @@ def _refuse(wrong: list[tuple[str, str]]) -> None:
     places: dict[str, list[str]] = {}
     for where, problem in wrong:
         places.setdefault(problem, []).append(where)
-    messages = [
-        f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {problem}"
-        for problem, where in places.items()
-    ]
-    if messages:
-        rest = f"; and {len(messages) - _MOST_PROBLEMS} more" if len(messages) > _MOST_PROBLEMS else ""
-        raise ConfigError("; ".join(messages[:_MOST_PROBLEMS]) + rest)
+    if not places:
+        return
+    messages: list[str] = []
+    for problem, where in places.items():
+        others = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        messages.append(f"{where[0]}{others}: {problem}")
+    shown = messages[:_MOST_PROBLEMS]
+    if len(messages) > _MOST_PROBLEMS:
+        shown.append(f"and {len(messages) - _MOST_PROBLEMS} more")
+    raise ConfigError("; ".join(shown))

@@ -58,7 +58,7 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class SortedCorrections:
     """The corrections of a log. Each corrected entry is in exactly one list, but for `judging`.
 
     Attributes:
@@ -82,14 +82,14 @@ class Gathered:
     settled: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def gathered(
+def sort_corrections(
     entries: Iterable[Logged],
     registry: Mapping[str, BaseFlow],
     *,
     version: Version | None = None,
     cases: Sequence[Case] = (),
     tools: Mapping[str, Tool] | None = None,
-) -> Gathered:
+) -> SortedCorrections:
     """Sort the corrections of a log.
 
     Args:
@@ -97,12 +97,12 @@ def gathered(
         registry: The flows, as their authors wrote them.
         version: What was learned so far.
         cases: Labelled requests, none of which is learned.
-        tools: The connected tools, by name, which tell the flows that may change something (`changing`).
+        tools: The connected tools, by name, which tell the flows that may change something (`flows_that_may_change`).
     """
-    return _Sorting(registry, version, cases, tools).sorted(entries)
+    return _Sorter(registry, version, cases, tools).sort(entries)
 
 
-def changing(flows: Iterable[BaseFlow], tools: Mapping[str, Tool] | None) -> frozenset[str]:
+def flows_that_may_change(flows: Iterable[BaseFlow], tools: Mapping[str, Tool] | None) -> frozenset[str]:
     """Return the names of the flows that may change something: all but those whose tools are all known to read.
 
     The tools are those of a flow, of its parts and of the flows that it calls. A flow that leaves a step to whatever
@@ -111,32 +111,39 @@ def changing(flows: Iterable[BaseFlow], tools: Mapping[str, Tool] | None) -> fro
     """
     if tools is None:
         return frozenset(flow.name for flow in flows)
-    return frozenset(flow.name for flow in flows if any(_may_change(each, tools) for each in _whole(flow)))
+    found: set[str] = set()
+    for flow in flows:
+        if any(_may_change(each, tools) for each in _reachable_flows(flow)):
+            found.add(flow.name)
+    return frozenset(found)
 
 
-def _whole(flow: BaseFlow) -> Iterator[BaseFlow | None]:
+def _reachable_flows(flow: BaseFlow) -> Iterator[BaseFlow | None]:
     """Yield a flow, its parts and the flows that they call, each once; None in the place of what is not there."""
-    found, ahead = set[str](), [flow]
-    while ahead:
-        each = ahead.pop()
-        if each.id in found:
+    visited: set[str] = set()
+    queue = [flow]
+    while queue:
+        each = queue.pop()
+        if each.id in visited:  # flows may call each other in a circle
             continue
-        found.add(each.id)
+        visited.add(each.id)
         yield each
         try:
-            ahead += [*each.subflows, *map(each.resolve, each.calls)]
+            queue += [*each.subflows, *map(each.resolve, each.calls)]
         except FlowError:
             yield None
 
 
-def _may_change(flow: BaseFlow | None, known: Mapping[str, Tool]) -> bool:
+def _may_change(flow: BaseFlow | None, tools: Mapping[str, Tool]) -> bool:
     if flow is None:
         return True
     try:
-        is_open = CHOOSE in chain_of(flow)
+        takes_any_tool = CHOOSE in chain_of(flow)
     except FlowError:
         return True
-    return is_open or any(name not in known or not known[name].reads for name in flow.own_tools)
+    if takes_any_tool:
+        return True
+    return any(name not in tools or not tools[name].reads for name in flow.own_tools)
 
 
 def why_unfit(text: str) -> str:
@@ -146,7 +153,9 @@ def why_unfit(text: str) -> str:
     if len(text) > LONGEST:
         return f"it has more than {LONGEST} characters"
     found = injection(nfkc(seen(text)))
-    return f"it tells a model what to do: “{found}”" if found else ""
+    if found:
+        return f"it tells a model what to do: “{found}”"
+    return ""
 
 
 def review(
@@ -182,6 +191,7 @@ def review(
         said = [each for entry in found for each in log.feedback(entry) if each.right is not None]
         if not said:
             raise ConfigError(f"--accept: nobody said what is right for an entry {given!r:.80} of agent {agent_id}")
+        # `max` returns the first of equals: from the end, the last word of the weightiest source.
         words[found[0]] = max(reversed(said), key=lambda each: each.source.weight).right
     for given in undo:
         found = ids_of(given, corrected)
@@ -210,25 +220,38 @@ def tell_unlearned(log: OutcomeLog, before: _LearnedTexts, after: _LearnedTexts,
     Raises:
         OutcomeLogError: The log cannot be read or written.
     """
-    owners = {same_request(text): flow for flow, texts in after.items() for text in texts}
+    owners = _owners(after)
     words: dict[str, tuple[str, ...] | None] = {}
     for _, text, entry in _only_in(before, after):
         flow = owners.get(same_request(text))
         words[entry] = None if flow is None else (flow,)
     for flow, _, entry in _only_in(after, before):
-        if entry not in words and (found := log.get(entry)) is not None and found.is_taken_back:
+        if entry in words:
+            continue
+        found = log.get(entry)
+        if found is not None and found.is_taken_back:
             words[entry] = (flow,)
     for entry, right in words.items():
         log.correct(entry, right, source=source)
     return len(words)
 
 
+def _owners(learned: _LearnedTexts) -> dict[str, str]:
+    """Return the flow that each request is learned for, by `same_request`."""
+    owners: dict[str, str] = {}
+    for flow, texts in learned.items():
+        owners.update(dict.fromkeys(map(same_request, texts), flow))
+    return owners
+
+
 def _only_in(one: _LearnedTexts, other: _LearnedTexts) -> Iterator[tuple[str, str, str]]:
     """Yield (flow, text, entry of the log) of what is learned in the one and not in the other."""
     for flow, texts in one.items():
         for text, ids in texts.items():
-            if text not in other.get(flow, ()):
-                yield from ((flow, text, entry) for entry in ids.split())
+            if text in other.get(flow, ()):
+                continue
+            for entry in ids.split():
+                yield flow, text, entry
 
 
 def ids_of(given: str, known: Iterable[str]) -> list[str]:
@@ -237,15 +260,19 @@ def ids_of(given: str, known: Iterable[str]) -> list[str]:
     Raises:
         ConfigError: Several begin so.
     """
-    found = [each for each in known if each == given or (len(given) >= SHORT_ID and each.startswith(given))]
-    exact = [each for each in found if each == given]
-    if len(found) > 1 and not exact:
+    found: list[str] = []
+    for entry in known:
+        if entry == given:
+            return [entry]  # a whole id, even if others begin with it
+        if len(given) >= SHORT_ID and entry.startswith(given):
+            found.append(entry)
+    if len(found) > 1:
         raise ConfigError(f"{len(found)} entries have ids that begin with {given!r:.80}: write more of it")
-    return exact or found
+    return found
 
 
-class _Sorting:
-    """One run of `gathered`: its arguments as lookups, and the lists."""
+class _Sorter:
+    """One run of `sort_corrections`: its arguments as lookups, and the lists."""
 
     def __init__(
         self,
@@ -255,29 +282,32 @@ class _Sorting:
         tools: Mapping[str, Tool] | None,
     ) -> None:
         self._flows = {flow.name: flow for flow in registry.values()}
-        self._changing = changing(registry.values(), tools)
+        self._may_change = flows_that_may_change(registry.values(), tools)
         self._labelled = DuplicateIndex((case.request for case in cases), numbers=False)
-        self._authored = {same_request(text): flow.name for flow in registry.values() for text in flow.examples}
-        learned = examples_of(version).items()
-        self._learned = {same_request(text): name for name, texts in learned for text in texts}
-        self._found = Gathered()
+        self._authored: dict[str, str] = {}
+        for flow in registry.values():
+            self._authored.update(dict.fromkeys(map(same_request, flow.examples), flow.name))
+        self._learned = _owners(examples_of(version))
+        self._found = SortedCorrections()
 
-    def sorted(self, entries: Iterable[Logged]) -> Gathered:
+    def sort(self, entries: Iterable[Logged]) -> SortedCorrections:
         groups: dict[str, list[Logged]] = {}
-        for entry in sorted((each for each in entries if each.corrected_by is not None), key=_said_at):
-            if why := self._why_not(entry):
+        corrected = [entry for entry in entries if entry.corrected_by is not None]
+        for entry in sorted(corrected, key=_corrected_at):  # in time, since the last word of a source counts
+            why = self._why_unusable(entry)
+            if why:
                 self._found.unlearnable.append(_merge_entries([entry], why))
             else:
                 groups.setdefault(same_request(entry.request), []).append(entry)
-        for request, said in groups.items():
-            self._settle(request, said)
+        for request, group in groups.items():
+            self._settle(request, group)
         return self._found
 
-    def _why_not(self, entry: Logged) -> str:
+    def _why_unusable(self, entry: Logged) -> str:
         """Return why an entry says nothing that can be used."""
-        gone = [name for name in entry.right or () if name not in self._flows]
-        if gone:
-            return f"there is no flow {gone[0]!r}"
+        for name in entry.right or ():
+            if name not in self._flows:
+                return f"there is no flow {name!r}"
         if not same_request(entry.request):
             return "it has no words" if entry.request.strip() else "its text was not kept"
         if not entry.alone:
@@ -295,70 +325,88 @@ class _Sorting:
             gone = entries  # a person who takes back the last word takes back all that was said
         for entry in gone:
             self._found.taken_back.append(_merge_entries([entry], f"by {_source(last or entry)}"))
-        standing = [entry for entry in entries if entry not in gone]
+        remaining = [entry for entry in entries if entry not in gone]
         if last is None:
-            self._weigh(request, standing)
+            self._weigh(request, remaining)
         elif last.right is None:
             self._found.settled[request] = ""
         else:
-            self._decide(request, last, standing)
+            self._decide(request, last, remaining)
 
     def _decide(self, request: str, person: Logged, entries: Sequence[Logged]) -> None:
         """Learn what a person said last about one request, whatever others say."""
         right = _right(person)
-        told = f"{_source(person)} says {_in_words(person.right or ())}"
-        self._found.overruled.extend(_merge_entries([each], told) for each in entries if _right(each) != right)
-        found = _merge_entries([each for each in entries if _right(each) == right])
+        reason = f"{_source(person)} says {_in_words(person.right or ())}"
+        agreeing: list[Logged] = []
+        for each in entries:
+            if _right(each) == right:
+                agreeing.append(each)
+            else:
+                self._found.overruled.append(_merge_entries([each], reason))
+        found = _merge_entries(agreeing)
         why = self._why_unlearnable(request, found)
-        self._found.settled[request] = "" if why else found.flow
         if not why:
+            self._found.settled[request] = found.flow
             self._found.people.append(found)
             return
-        self._found.unlearnable.append(_with_reason(found, why))
+        self._found.settled[request] = ""
+        self._found.unlearnable.append(replace(found, why=why))
+        # What is no example may still judge others; a labelled request does so already.
         if not self._labelled.find(found.request):
             self._found.judging.append(found)
 
     def _weigh(self, request: str, entries: Sequence[Logged]) -> None:
         """Weigh hints about one request by their witnesses; of one witness the last word counts."""
+        # Entries are in order, so that a later word of a witness replaces an earlier one.
         last = {witness_of(_source(each)): each for each in entries}
-        votes = Counter(_right(each) for each in last.values())
-        learned = self._authored.get(request, self._learned.get(request))
+        votes = Counter(map(_right, last.values()))
+        owner = self._authored.get(request, self._learned.get(request))
         for right in dict.fromkeys(map(_right, entries)):
             found = _merge_entries([each for each in entries if _right(each) == right])
             if not votes[right]:
-                self._found.overruled.append(_with_reason(found, "the same witness says something else later"))
-            elif why := self._why_unlearnable(request, found):
-                self._found.unlearnable.append(_with_reason(found, why))
-            elif why := self._why_waiting(found, votes, learned):
-                self._found.waiting.append(_with_reason(found, why))
+                self._found.overruled.append(replace(found, why="the same witness says something else later"))
+                continue
+            why = self._why_unlearnable(request, found)
+            if why:
+                self._found.unlearnable.append(replace(found, why=why))
+                continue
+            why = self._why_waiting(found, votes, owner)
+            if why:
+                self._found.waiting.append(replace(found, why=why))
             else:
                 self._found.hinted.append(found)
 
-    def _why_waiting(self, found: Correction, votes: Counter[frozenset[str]], learned: str | None) -> str:
+    def _why_waiting(self, found: Correction, votes: Counter[frozenset[str]], owner: str | None) -> str:
+        """Return why a hint is not learned yet; `owner` is the flow that has the request as an example."""
         witnesses = votes[frozenset(found.right)]
-        if learned is not None:
-            return "" if learned == found.flow else f"it is learned for {learned}: a person can say otherwise"
+        if owner == found.flow:
+            return ""  # an example already, which needs no witnesses
+        if owner is not None:
+            return f"it is learned for {owner}: a person can say otherwise"
         if len(votes) > 1:
             return f"{witnesses} of {votes.total()} witnesses say so: a person should look"
         if witnesses < WITNESSES:
             return f"{witnesses} of {WITNESSES} independent witnesses (keys, or conversations without one)"
-        if found.flow in self._changing:
+        if found.flow in self._may_change:
             return f"{found.flow} may change something: only a person may lead requests there"
         return ""
 
     def _why_unlearnable(self, request: str, found: Correction) -> str:
         if self._labelled.find(found.request):
             return "it is among the labelled requests"
-        if len(found.right) != 1:
-            return f"it is for {'several flows' if found.right else 'no flow'}"
+        if not found.right:
+            return "it is for no flow"
+        if len(found.right) > 1:
+            return "it is for several flows"
         if not takes_examples(self._flows[found.flow]):
             return f"{found.flow} makes its own examples"
-        if (owner := self._authored.get(request, found.flow)) != found.flow:
+        owner = self._authored.get(request, found.flow)
+        if owner != found.flow:
             return f"it is an example of {owner}: take it out there first"
         return why_unfit(found.request)
 
 
-def _said_at(entry: Logged) -> float:
+def _corrected_at(entry: Logged) -> float:
     return entry.at if entry.corrected_at is None else entry.corrected_at
 
 
@@ -380,10 +428,6 @@ def _merge_entries(said: Sequence[Logged], why: str = "") -> Correction:
         sources=tuple(dict.fromkeys(map(_source, said))),
         why=why,
     )
-
-
-def _with_reason(found: Correction, why: str) -> Correction:
-    return replace(found, why=why)
 
 
 def _in_words(right: Sequence[str]) -> str:

@@ -64,22 +64,23 @@ def _clusters(
     earlier = unit_vectors([entry.request for entry in lacked], opened)
     # A text of which the embedder knows no word has a zero vector, and is no centre of a cluster.
     near = (rows @ rows.T >= within) & np.any(rows, axis=1)[:, None]
-    left = np.ones(len(lacking), bool)
+    unclustered = np.ones(len(lacking), bool)
     found: list[Cluster] = []
-    while left.any() and len(found) < _MOST_GROUPS:
-        counts = (near & left).sum(axis=1) * left
+    while unclustered.any() and len(found) < _MOST_GROUPS:
+        counts = (near & unclustered).sum(axis=1) * unclustered
         if counts.max() < LEAST:
             break
-        members = np.flatnonzero(near[counts.argmax()] & left)
-        left[members] = False
+        members = np.flatnonzero(near[counts.argmax()] & unclustered)
+        unclustered[members] = False
         middle = unit_rows(rows[members].mean(axis=0, keepdims=True))[0]
-        order = members[np.argsort(-(rows[members] @ middle), kind="stable")]
-        texts = dict.fromkeys(lacking[place].request for place in map(int, order))
+        # Most central first; a stable sort, so that equal texts come out in one order everywhere.
+        central = members[np.argsort(-(rows[members] @ middle), kind="stable")]
+        texts = dict.fromkeys(lacking[int(place)].request for place in central)
         cluster = Cluster(
             size=len(members),
             before=int((earlier @ middle >= within).sum()),
             texts=tuple(texts)[:_SHOWN],
-            nearest=_nearest_flow([lacking[place] for place in map(int, members)]),
+            nearest=_nearest_flow([lacking[int(place)] for place in members]),
         )
         found.append(cluster)
     return tuple(sorted(found, key=lambda each: -each.size))
@@ -233,9 +234,10 @@ class Drift(JsonData, Framed):
         )
         if not self.alarms:
             return f"{counts}nothing to look at."
-        first, more = self.alarms[0], len(self.alarms) - 1
+        first, *others = self.alarms
         subject = f"{first.subject}: " if first.subject else ""
-        return f"{counts}{subject}{first.message}{f', and {more} more to look at' if more else ''}."
+        more = f", and {len(others)} more to look at" if others else ""
+        return f"{counts}{subject}{first.message}{more}."
 
     def _frame(self) -> Frame:
         columns = ("flow", "requests", "requests before", "expected right", "expected before")
@@ -272,8 +274,9 @@ async def drift(
         EmbeddingError: The embedder failed.
     """
     if until is None:
-        kept = list(entries)
-        entries, until = kept, max((each.at for each in kept), default=0.0) + 1.0
+        entries = list(entries)
+        latest = max((each.at for each in entries), default=0.0)
+        until = latest + 1.0  # the end is excluded, and the last entry counts
     length = days * DAY_S
     now, before = await compute(_tally_windows, entries, until - 2 * length, until - length, until)
     windows = (now.window(until - length, until), before.window(until - 2 * length, until - length))
@@ -346,10 +349,11 @@ def _tally_windows(
 
 
 def _flows(now: _WindowTally, before: _WindowTally, registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
-    found = [
-        FlowDrift(flow=name, now=now.by_flow[name].accuracy(), before=before.by_flow[name].accuracy())
-        for name in sorted(flow.name for flow in registry.values())
-    ]
+    found: list[FlowDrift] = []
+    for name in sorted(flow.name for flow in registry.values()):
+        drifted = FlowDrift(flow=name, now=now.by_flow[name].accuracy(), before=before.by_flow[name].accuracy())
+        found.append(drifted)
+    # The lowest accuracy first, those of which nothing is known last.
     return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
 
 
@@ -363,7 +367,9 @@ def _lacks_a_flow(entry: Logged) -> bool:
         return False
     if entry.right is not None and entry.is_corrected_by_human:
         return not entry.right
-    return (not entry.chosen and not _is_question(entry)) or is_none_suspected(entry.p_none)
+    if not entry.chosen and not _is_question(entry):
+        return True
+    return is_none_suspected(entry.p_none)
 
 
 def _of_audit(audit: Audit | None) -> Iterator[Alarm]:
@@ -372,7 +378,8 @@ def _of_audit(audit: Audit | None) -> Iterator[Alarm]:
         return
     raised = {each.flow: each for each in audit.moves if each.kind == "raised"}
     for scope in (audit.whole, *audit.flows):
-        if scope.threshold and (move := raised.get(scope.flow)) is not None:
+        move = raised.get(scope.flow)
+        if scope.threshold and move is not None:
             message = f"{move.why}, where {move.promise:.1%} may: all below {move.threshold:.4f} is asked since"
             yield Alarm(kind="promise", subject=scope.flow, message=message)
 
@@ -384,6 +391,7 @@ def _shifts(now: Window, before: Window) -> Iterator[Alarm]:
     ):
         if new.share is None or old.share is None or old.of < _LEAST_ASKED:
             continue
+        # The standard error of the difference of two shares, pooled as if nothing had changed (the two-sample z-test).
         pooled = (new.count + old.count) / (new.of + old.of)
         error = sqrt(pooled * (1 - pooled) * (1 / new.of + 1 / old.of))
         change = new.share - old.share
@@ -399,7 +407,8 @@ def _of_flows(flows: Sequence[FlowDrift]) -> Iterator[Alarm]:
         if _is_less(each.now, each.before):
             yield Alarm(kind="accuracy", subject=each.flow, message=_describe_loss(each.now, each.before))
         observed = each.now.observed
-        if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < (each.now.expected or 0.5):
+        expected = each.now.expected or 0.5
+        if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < expected:
             message = f"right in {observed.count} of the {observed.of} requests that people spoke of"
             yield Alarm(kind="corrected", subject=each.flow, message=message)
         if not each.now.requests and each.before.requests >= _LEAST_ASKED:
@@ -411,7 +420,9 @@ def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> It
     for each in clusters:
         usual = each.before / before.requests if before.requests else 0.0
         grown = each.size - usual * now.requests
-        if each.size >= max(_NEW_SIZE, _NEW_SHARE * now.requests) and grown > _ALARM * sqrt(max(1.0, each.size)):
+        # The standard deviation of a count is about its root (Poisson).
+        is_significant = grown > _ALARM * sqrt(max(1.0, each.size))
+        if each.size >= max(_NEW_SIZE, _NEW_SHARE * now.requests) and is_significant:
             message = f"{each.size} requests such as {each.texts[0]!r:.200} have no flow, before {each.before}"
             yield Alarm(kind="unserved", subject=each.nearest, message=message)
 

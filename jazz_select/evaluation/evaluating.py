@@ -31,7 +31,7 @@ _AT_ONCE = 8
 
 
 @checked
-async def evaluate(  # noqa: PLR0913 - options with a name
+async def evaluate(  # noqa: PLR0913, PLR0914 - options with a name, and a name for each thing that is measured
     cases: Iterable[Case] | Cases,
     registry: Mapping[str, BaseFlow],
     *,
@@ -79,61 +79,59 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         OutcomeLogError: The log cannot be read.
     """
     given = tuple(cases)
-    models = [each for each in (model, decider) if each is not None]
-    _refuse(
-        {
-            "there are no cases to judge by": not given,
-            "there are no flows to judge: pass a registry that has some": not registry,
-            f"depths must be places from 1 to {DEPTH}, got {list(depths)!r:.80}": not depths
-            or not all(1 <= depth <= DEPTH for depth in depths),
-            "pass either a model or a selector, which has one": models and selector is not None,
-            "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory
-            is not None
-            and agent_id is None,
-        }
-    )
-    routing, whose = routing or RouteOptions(), agent_id if memory is not None and agent_id else AGENT
-    own: FlowSelector | None = None
+    has_model = model is not None or decider is not None
+    if not given:
+        raise ConfigError("there are no cases to judge by")
+    if not registry:
+        raise ConfigError("there are no flows to judge: pass a registry that has some")
+    if not depths or not all(1 <= depth <= DEPTH for depth in depths):
+        raise ConfigError(f"depths must be places from 1 to {DEPTH}, got {list(depths)!r:.80}")
+    if has_model and selector is not None:
+        raise ConfigError("pass either a model or a selector, which has one")
+    if memory is not None and agent_id is None:
+        msg = "an index holds the flows of many agents: say of which with agent_id=…, as it was synced"
+        raise ConfigError(msg)
+    routing = routing or RouteOptions()
+    owner = agent_id if memory is not None and agent_id else AGENT
     logged = LoggedAlone() if log is None else await in_thread(logged_alone, log, log_agent_id)
-    async with (
-        indexed(registry, embedder=embedder, language=language, cache=cache) if memory is None else nullcontext(memory)
-    ) as used:
+    if memory is None:
+        opened = indexed(registry, embedder=embedder, language=language, cache=cache)
+    else:
+        opened = nullcontext(memory)  # the caller's, who closes it
+    own: FlowSelector | None = None
+    async with opened as used:
         asked = [Query.from_case(case) for case in given]
-        found = await routes(registry, used, whose, asked, routing)
+        found = await routes(registry, used, owner, asked, routing)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
-        if models:
+        if has_model:
             own = FlowSelector(
-                model, registry, used, whose, timeout_s=timeout_s, decider=decider, **routing.for_selector()
+                model, registry, used, owner, timeout_s=timeout_s, decider=decider, **routing.for_selector()
             )
         selector = own or selector
         if selector is not None:
-            calls = [
-                partial(selector.select, each.request, episode_summaries=each.episodes, context=each.context)
-                for each in asked
-            ]
             async with own or nullcontext():
-                chosen = await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
+                chosen = await _select_all(selector, asked, progress)
         identity = used.embedder
-        leave_one_out_confidence = await used.leave_one_out_confidence(whose)
-        thresholds = await used.thresholds(whose)
-    judged = tuple(
-        Judged(case=case, route=route, chosen=choice) for case, route, choice in zip(given, found, chosen, strict=True)
+        confidences, caveat = await used.leave_one_out_confidence(owner)
+        thresholds = await used.thresholds(owner)
+    results = zip(given, found, chosen, strict=True)
+    judged = tuple(Judged(case=case, route=route, chosen=choice) for case, route, choice in results)
+    estimate = forecast(
+        confidences,
+        routing.policy if selector is None else selector.policy,
+        list(registry.values()),
+        thresholds=thresholds,
+        caveat=caveat,
+        shares_budget=selector is not None and selector.has_decider,
+        evidence=evidence_of(judged),
+        measured=decided_alone(judged),
+        logged=logged,
     )
     return Evaluation(
         judged=judged,
-        forecast=forecast(
-            leave_one_out_confidence[0],
-            routing.policy if selector is None else selector.policy,
-            list(registry.values()),
-            thresholds=thresholds,
-            caveat=leave_one_out_confidence[1],
-            shares_budget=selector is not None and selector.has_decider,
-            evidence=evidence_of(judged),
-            measured=decided_alone(judged),
-            logged=logged,
-        ),
+        forecast=estimate,
         routing=routing,
-        agent_id=whose,
+        agent_id=owner,
         embedder=identity,
         flows=len(registry),
         at=at,
@@ -143,13 +141,17 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     )
 
 
-def _refuse(problems: Mapping[str, object]) -> None:
-    """Raise ConfigError for the first problem that is true."""
-    for problem, is_so in problems.items():
-        if is_so:
-            raise ConfigError(problem)
+async def _select_all(
+    selector: FlowSelector, asked: Sequence[Query], progress: Callable[[int, int], None] | None
+) -> Sequence[FlowSelectionResult]:
+    calls = [
+        partial(selector.select, each.request, episode_summaries=each.episodes, context=each.context) for each in asked
+    ]
+    return await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
 
 
 def _name(model: object) -> str:
-    name = model if isinstance(model, str) else getattr(model, "model", None) or getattr(model, "__name__", None)
+    if isinstance(model, str):
+        return model
+    name = getattr(model, "model", None) or getattr(model, "__name__", None)
     return name if isinstance(name, str) else type(model).__name__

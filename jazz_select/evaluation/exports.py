@@ -19,15 +19,17 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> di
         cases: The labelled requests.
         name: The name of the data set.
     """
-    names = [slug(case.request) for case in cases]
-    several = Counter(names)
-    entries = [
-        {
-            "name": f"{name}-{number}" if several[name] > 1 else name,
+    counts = Counter(slug(case.request) for case in cases)
+    entries: list[dict[str, Any]] = []
+    for number, case in enumerate(cases, 1):
+        title = slug(case.request)
+        if counts[title] > 1:
+            title = f"{title}-{number}"
+        entry = {
+            "name": title,
             "inputs": {"request": case.request, "episodes": list(case.episodes), "context": plain(case.context)},
             "metadata": {"why": case.why, "tools": list(case.tools)},
             "expected_output": list(case.expect),
         }
-        for number, (name, case) in enumerate(zip(names, cases, strict=True), 1)
-    ]
+        entries.append(entry)
     return {"name": name, "cases": entries, "evaluators": ["EqualsExpected"]}

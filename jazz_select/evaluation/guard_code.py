@@ -14,14 +14,18 @@ def codes_of(flow: BaseFlow) -> list[CodeType]:
     if not flow.has_guard:
         return []
     guard: Any = flow.available
-    ahead: list[Any] = [getattr(guard, "__func__", guard)]
+    queue: list[Any] = [getattr(guard, "__func__", guard)]
     found: list[CodeType] = []
-    while ahead and len(found) < _MOST_READ:
-        each = ahead.pop(0)
-        code = getattr(each, "__code__", None)
-        if isinstance(code, CodeType) and code not in found:
-            found.append(code)
-            ahead += [each.__globals__[name] for name in code.co_names if callable(each.__globals__.get(name))]
+    while queue and len(found) < _MOST_READ:
+        function = queue.pop(0)
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType) or code in found:
+            continue
+        found.append(code)
+        for name in code.co_names:
+            called = function.__globals__.get(name)
+            if callable(called):
+                queue.append(called)
     return found
 
 
@@ -34,9 +38,13 @@ def guard_digest(flow: BaseFlow) -> str:
 
 
 def _render(code: CodeType) -> str:
-    constants = [_render(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+    constants = [_constant(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 
 def _constant(value: Any) -> str:
-    return str(sorted(map(repr, cast("frozenset[Any]", value)))) if isinstance(value, frozenset) else repr(value)
+    if isinstance(value, CodeType):  # its `repr` has an address and the path of its file
+        return _render(value)
+    if isinstance(value, frozenset):  # its order differs from one process to the next
+        return str(sorted(map(repr, cast("frozenset[Any]", value))))
+    return repr(value)

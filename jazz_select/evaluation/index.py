@@ -56,7 +56,9 @@ async def indexed(
     async with AsyncExitStack() as stack:
         memory = None if cache is None else await _open_cached(cache, registry, embedder, language)
         if memory is None:
-            parent = (beside or shared_memory()) if len(registry) <= _MOST_IN_MEMORY else None
+            parent: Path | None = None
+            if len(registry) <= _MOST_IN_MEMORY:
+                parent = beside or shared_memory()
             place = stack.enter_context(TemporaryFolder(parent))
             memory = await stack.enter_async_context(await _open(place / "index", embedder, language))
             await memory.sync(AGENT, registry.values(), allow_delete=True)
@@ -75,7 +77,7 @@ async def _open_cached(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         keep_untracked(cache)
-        folder.touch()
+        folder.touch()  # the time of its last use, by which the others are removed
         indexes = sorted(folder.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
         for old in indexes[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
@@ -85,7 +87,7 @@ async def _open_cached(
         except BaseException:
             await memory.close()
             raise
-    except IndexLockedError:
+    except IndexLockedError:  # another process uses it: leave it there
         return None
     except (IndexUnusableError, DiskFullError, OSError) as error:
         _log.warning("folder=<%s>, error=<%s> | the cached index is made anew", folder, error)

@@ -35,7 +35,9 @@ class Judged:
         """The flows to continue with: the model's choice, or without a model the first candidate, or none."""
         if self.chosen is not None:
             return tuple(self.chosen.names)
-        return () if self.route.outcome is Outcome.NONE else self.route.candidates[:1]
+        if self.route.outcome is Outcome.NONE:
+            return ()
+        return self.route.candidates[:1]
 
     @property
     def exact(self) -> bool:
@@ -68,7 +70,7 @@ class Judged:
             return "right" if self.exact else "wrong"
         if self.route.outcome is Outcome.NONE:
             return "wrong" if self.expect else "right"
-        if not self.expect:
+        if not self.expect:  # recall alone takes a flow, or leaves it to a model that was not asked
             return "open" if self.route.outcome is Outcome.ASKED else "wrong"
         return "right" if self.recall_at_1 == 1 else "wrong"
 
@@ -80,9 +82,8 @@ class Judged:
             return f"expected {expect}, chosen: {', '.join(self.chosen.names) or 'none'}"
         if self.route.outcome is Outcome.NONE:
             return f"expected {expect}, and nothing is chosen"
-        return (
-            f"expected {expect}, found {', '.join(self.route.ranking[: max(1, len(self.expect))]) or 'nothing'} first"
-        )
+        first = self.route.ranking[: max(1, len(self.expect))]
+        return f"expected {expect}, found {', '.join(first) or 'nothing'} first"
 
     def row(self) -> dict[str, Any]:
         """Return a table row of plain JSON types."""
@@ -187,12 +188,13 @@ def decided_alone(judged: Sequence[Judged]) -> DecidedAlone:
 
 def evidence_of(judged: Sequence[Judged]) -> list[AnsweredCase]:
     """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
-    asked = (each for each in judged if len(each.expect) <= 1 and not each.case.episodes and not each.route.is_known)
-    return [
-        (each.route.confidence, each.case.expect == (each.route.first,))
-        for each in asked
-        if each.route.confidence is not None
-    ]
+    answers: list[AnsweredCase] = []
+    for each in judged:
+        confidence = each.route.confidence
+        if len(each.expect) > 1 or each.case.episodes or each.route.is_known or confidence is None:
+            continue
+        answers.append((confidence, each.case.expect == (each.route.first,)))
+    return answers
 
 
 CEILINGS = {"ECE", "size"}
@@ -206,17 +208,21 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[tu
     Raises:
         ConfigError: A floor has another form, or names an unknown measure.
     """
-    known = {name.casefold(): name for name in measures}
+    names = {name.casefold(): name for name in measures}
+    floors: list[str] = []
+    for text in texts:
+        parts = [part.strip() for part in text.split(",")]
+        if not any(parts):
+            raise ConfigError("a floor is empty, and would let everything through: write for example R@1=.8")
+        floors += [part for part in parts if part]
     found: list[tuple[str, float]] = []
-    if any(not text.strip(" ,") for text in texts):
-        raise ConfigError("a floor is empty, and would let everything through: write for example R@1=.8")
-    for text in (part.strip() for each in texts for part in each.split(",") if part.strip()):
+    for text in floors:
         name, equals, number = (part.strip() for part in text.rpartition("="))
         if not equals or not name:
             raise ConfigError(f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8")
-        if name.casefold() not in known:
+        if name.casefold() not in names:
             raise ConfigError(f"there is no measure {misspelt(name, measures)}; there are {', '.join(measures)}")
-        found.append((known[name.casefold()], _number(text, number)))
+        found.append((names[name.casefold()], _number(text, number)))
     return tuple(found)
 
 
@@ -225,20 +231,25 @@ def failures(floors: Sequence[tuple[str, float]], measures: Mapping[str, Measure
     lines: list[str] = []
     for name, value in floors:
         measure = measures[name]
-        less = name.rpartition(":")[2] in CEILINGS
         if measure.value is None:
             lines.append(f"{name} is not known: no case measures it, and it has to be {value:g}")
-        elif measure.value > value if less else measure.value < value:
-            measured = f"{name} is {measure.value:.3f} of {measure.cases} cases"
-            lines.append(f"{measured}, {'above' if less else 'below'} {value:g}")
+            continue
+        measured = f"{name} is {measure.value:.3f} of {measure.cases} cases"
+        if name.rpartition(":")[2] in CEILINGS:
+            if measure.value > value:
+                lines.append(f"{measured}, above {value:g}")
+        elif measure.value < value:
+            lines.append(f"{measured}, below {value:g}")
     return tuple(lines)
 
 
 def _number(text: str, number: str) -> float:
     try:
-        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        value = float(number.removesuffix("%"))
     except ValueError:
         value = float("nan")
-    if not 0 <= value <= _MOST:
+    if number.endswith("%"):
+        value /= 100
+    if not 0 <= value <= _MOST:  # false of nan as well
         raise ConfigError(f"{text[:_LONGEST]!r}: {number[:_LONGEST]!r} is no number such as .8 or 80%")
     return value

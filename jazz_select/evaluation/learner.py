@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from jazz_select.arguments import checked
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.corrections import BEFORE, Correction, Gathered, changing, gathered, ids_of
+from jazz_select.evaluation.corrections import (
+    BEFORE,
+    Correction,
+    SortedCorrections,
+    flows_that_may_change,
+    ids_of,
+    sort_corrections,
+)
 from jazz_select.evaluation.overlay import Overlay, Version, examples_of, now, taught
 from jazz_select.evaluation.route import Routed, RouteOptions
 from jazz_select.evaluation.tables import Frame, Framed
@@ -75,9 +82,12 @@ class Learned(Framed):
         if self.version is None:
             return f"nothing was learned: {self.nothing}"
         flows = len({each.flow for each in self.added})
-        what = f"{count_of(len(self.added), 'example')} learned for {count_of(flows, 'flow')}"
-        what += f", {self.taken_out} taken out" if self.taken_out else ""
-        return f"{what}; {self.cost}" if self.cost else what
+        sentence = f"{count_of(len(self.added), 'example')} learned for {count_of(flows, 'flow')}"
+        if self.taken_out:
+            sentence += f", {self.taken_out} taken out"
+        if self.cost:
+            sentence += f"; {self.cost}"
+        return sentence
 
     def numbered(self, number: int) -> "Learned":
         """Return a copy with the number that its version has in a file."""
@@ -88,16 +98,23 @@ class Learned(Framed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return plain({**values, "version": None if self.version is None else self.version.number})
+        if self.version is not None:
+            values["version"] = self.version.number  # its examples are in the file of what was learned
+        return plain(values)
 
     def _frame(self) -> Frame:
-        columns = ("outcome", "request", "flow", "why", "ids")
-        rows = [
-            (name.replace("_", " "), each.request, ", ".join(each.right), each.why, " ".join(each.ids))
-            for name in _LISTS
-            for each in getattr(self, name)
-        ]
-        return [dict(zip(columns, row, strict=True)) for row in rows], columns
+        rows: list[dict[str, Any]] = []
+        for name in _LISTS:
+            for each in getattr(self, name):
+                row = {
+                    "outcome": name.replace("_", " "),
+                    "request": each.request,
+                    "flow": ", ".join(each.right),
+                    "why": each.why,
+                    "ids": " ".join(each.ids),
+                }
+                rows.append(row)
+        return rows, ("outcome", "request", "flow", "why", "ids")
 
 
 @checked
@@ -117,8 +134,8 @@ async def learn(  # noqa: PLR0913 - options with a name
 
     A person's word is learned as it stands; `cost` tells the requests that would move. The word of anybody else is a
     hint: it is learned if independent witnesses agree, its flow cannot change anything, and no known request is lost by
-    it. Nothing is written: pass `Learned.version` to `Overlay.tried`. It includes what was learned before, but for what
-    people said otherwise about, or took back.
+    it. Nothing is written: pass `Learned.version` to `Overlay.start_trial`. It includes what was learned before, except
+    what people corrected since, or took back.
 
     Args:
         registry: The flows, as their authors wrote them.
@@ -141,14 +158,14 @@ async def learn(  # noqa: PLR0913 - options with a name
     version = (overlay or Overlay()).version("live")
     box = None if tools is None else toolbox_of(tools)
     given = list(entries)[-_MOST_CORRECTIONS:]
-    found = await compute(lambda: gathered(given, registry, version=version, cases=gate_cases, tools=box))
+    found = await compute(lambda: sort_corrections(given, registry, version=version, cases=gate_cases, tools=box))
     loaded = await compute(open_embedder, embedder)
     scales = _scales(registry, found, gate_cases, routing, loaded, language)
     lesson = _Lesson(registry, version, found, scales, box)
-    return replace(await lesson.learned(undo), took_s=time.perf_counter() - began)
+    return replace(await lesson.learn(undo), took_s=time.perf_counter() - began)
 
 
-async def rehearsed(  # noqa: PLR0913 - options with a name
+async def estimate_cost(  # noqa: PLR0913 - options with a name
     registry: Mapping[str, BaseFlow],
     request: str,
     flow: str,
@@ -170,7 +187,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     """
     version = (overlay or Overlay()).version("live")
     given = list(entries)[-_MOST_CORRECTIONS:]
-    found = await compute(lambda: gathered(given, registry, version=version, cases=gate_cases))
+    found = await compute(lambda: sort_corrections(given, registry, version=version, cases=gate_cases))
     loaded = await compute(open_embedder, embedder)
     scales = _scales(registry, found, gate_cases, routing, loaded, language)
     if not scales.are_enough:
@@ -188,16 +205,17 @@ def with_example(learned: Mapping[str, Mapping[str, str]], flow: str, text: str,
 
 def without_requests(learned: Mapping[str, Mapping[str, str]], gone: Collection[str]) -> _Examples:
     """Return learned examples without requests, named as `same_request` does."""
-    kept = {
-        flow: {text: ids for text, ids in texts.items() if same_request(text) not in gone}
-        for flow, texts in learned.items()
-    }
-    return {flow: texts for flow, texts in kept.items() if texts}
+    remaining: _Examples = {}
+    for flow, texts in learned.items():
+        kept = {text: ids for text, ids in texts.items() if same_request(text) not in gone}
+        if kept:
+            remaining[flow] = kept
+    return remaining
 
 
 def _scales(
     registry: Mapping[str, BaseFlow],
-    found: Gathered,
+    found: SortedCorrections,
     cases: Sequence[Case],
     routing: RouteOptions | None,
     embedder: Embedder,
@@ -223,41 +241,52 @@ class _Lesson:
 
     _authored: Mapping[str, BaseFlow]
     _version: Version | None
-    _found: Gathered
+    _found: SortedCorrections
     _scales: Scales
     _tools: Mapping[str, Tool] | None
 
-    async def learned(self, undo: Collection[str]) -> Learned:
-        learned = examples_of(self._version)
-        kept = self._keep_learned(learned, undo)
+    async def learn(self, undo: Collection[str]) -> Learned:
+        """Return what is learned; `undo` are ids of entries of which nothing is to be learned any more."""
+        earlier = examples_of(self._version)
+        kept = self._keep_learned(earlier, undo)
         examples, new = self._with(kept, self._found.people)
         known = self._known_examples(kept)
         hints = [each for each in self._found.hinted if same_request(each.request) not in known[each.flow]]
         before: list[Routed] = []
-        if self._scales.are_enough and (hints or examples != learned):
+        # Each side costs an index, so none is made where nothing changes.
+        if self._scales.are_enough and (hints or examples != earlier):
             before = await self._scales.routes(self._version)
-        landed, waiting, after = await self._fit_hints(examples, hints, before)
-        examples, _ = self._with(examples, landed)
-        outcome = self._sort_corrections([*new, *landed], waiting)
-        if examples == learned:
+        fitting, waiting, after = await self._fit_hints(examples, hints, before)
+        examples, _ = self._with(examples, fitting)
+        outcome = self._sort_corrections([*new, *fitting], waiting)
+        if examples == earlier:
             return replace(outcome, nothing=_why_none(outcome))
-        cost = self._scales.cost(before, after) if before else None
+        cost: Cost | None = None
+        notes = outcome.notes
+        if before:
+            cost = self._scales.cost(before, after)
+        else:
+            notes = (*notes, f"what it costs cannot be told: {_FEW}")
         return replace(
             outcome,
             version=_version(examples, self._version, cost),
-            taken_out=_count(learned) - _count(kept),
+            taken_out=_count(earlier) - _count(kept),
             cost=cost,
-            notes=outcome.notes if cost else (*outcome.notes, f"what it costs cannot be told: {_FEW}"),
+            notes=notes,
         )
 
     def _sort_corrections(self, new: Sequence[Correction], waiting: Iterable[Correction]) -> Learned:
         """Return all corrections in their lists."""
         found = self._found
         waits = [*found.waiting, *waiting]
+        # By their entries, since those that wait have another reason than in `found`.
         waiting_ids = {each.ids for each in waits}
-        old = [each for each in (*found.people, *found.hinted) if each not in new and each.ids not in waiting_ids]
+        learned = list(new)
+        for each in (*found.people, *found.hinted):
+            if each not in new and each.ids not in waiting_ids:
+                learned.append(replace(each, why=BEFORE))
         return Learned(
-            learned=(*new, *(replace(each, why=BEFORE) for each in old)),
+            learned=tuple(learned),
             waiting=tuple(waits),
             overruled=tuple(found.overruled),
             taken_back=tuple(found.taken_back),
@@ -272,7 +301,8 @@ class _Lesson:
             for text, ids in texts.items():
                 request = same_request(text)
                 is_settled_otherwise = self._found.settled.get(request, flow) != flow
-                if is_settled_otherwise or any(ids_of(each, ids.split()) for each in undo):
+                is_undone = any(ids_of(each, ids.split()) for each in undo)
+                if is_settled_otherwise or is_undone:
                     gone.add(request)
         return without_requests(learned, gone)
 
@@ -280,7 +310,8 @@ class _Lesson:
         self, learned: Mapping[str, Mapping[str, str]], corrections: Iterable[Correction]
     ) -> tuple[_Examples, list[Correction]]:
         """Return the examples with those of corrections, and the corrections that are new among them."""
-        examples, new = {flow: dict(texts) for flow, texts in learned.items()}, list[Correction]()
+        examples = {flow: dict(texts) for flow, texts in learned.items()}
+        new: list[Correction] = []
         known = self._known_examples(learned)
         for each in corrections:
             request = same_request(each.request)
@@ -310,17 +341,26 @@ class _Lesson:
         if not before:
             return [], [replace(each, why=_FEW) for each in hints], before
         without = await self._scales.routes(_version(examples))
-        risky = changing(self._authored.values(), self._tools)
-        left, waiting = list(hints), list[Correction]()
+        risky = flows_that_may_change(self._authored.values(), self._tools)
+        candidates = list(hints)
+        waiting: list[Correction] = []
         for _ in range(_MOST_TRIES):
-            after = await self._scales.routes(_version(self._with(examples, left)[0])) if left else without
-            blamed = _blame_flows(self._scales.cost(without, after), {each.flow for each in left}, risky)
+            after = without
+            if candidates:
+                extended, _ = self._with(examples, candidates)
+                after = await self._scales.routes(_version(extended))
+            blamed = _blame_flows(self._scales.cost(without, after), {each.flow for each in candidates}, risky)
             if not blamed:
-                return left, waiting, after
-            waiting += [replace(each, why=blamed[each.flow]) for each in left if each.flow in blamed]
-            left = [each for each in left if each.flow not in blamed]
+                return candidates, waiting, after
+            rest: list[Correction] = []
+            for each in candidates:
+                if each.flow in blamed:
+                    waiting.append(replace(each, why=blamed[each.flow]))
+                else:
+                    rest.append(each)
+            candidates = rest
         untried = "more hints than could be tried together: a person should look"
-        return [], [*waiting, *(replace(each, why=untried) for each in left)], without
+        return [], [*waiting, *(replace(each, why=untried) for each in candidates)], without
 
 
 def _count(learned: Mapping[str, Mapping[str, str]]) -> int:
@@ -329,19 +369,19 @@ def _count(learned: Mapping[str, Mapping[str, str]]) -> int:
 
 def _blame_flows(cost: Cost, flows: Collection[str], risky: Collection[str]) -> dict[str, str]:
     """Return the flows whose hints must not be learned, with why."""
-    lost, won = (Counter(each.after for each in some) for some in (cost.lost, cost.won))
+    lost = Counter(each.after for each in cost.lost)
+    won = Counter(each.after for each in cost.won)
     into_risk = [each for each in cost.moved if each.after in risky]
     blamed = [flow for flow in flows if lost[flow] > won[flow]]
     if not blamed and (into_risk or len(cost.lost) > len(cost.won)):
-        blamed = list(flows)
+        blamed = list(flows)  # no flow takes more than it gives, and yet together they do harm
     shown = {each.after: each for each in (*into_risk, *cost.lost)}
     why: dict[str, str] = {}
     for flow in blamed:
         each = shown.get(flow) or next(iter(shown.values()))
-        led = (
-            f"“{beginning(each.request, _SHOWN)}” would go from {each.before or 'nothing'} to {each.after or 'nothing'}"
-        )
-        why[flow] = f"{led}: a person should look"
+        request = beginning(each.request, _SHOWN)
+        move = f"“{request}” would go from {each.before or 'nothing'} to {each.after or 'nothing'}"
+        why[flow] = f"{move}: a person should look"
     return why
 
 
@@ -352,7 +392,9 @@ def _why_none(outcome: Learned) -> str:
         "taken back": len(outcome.taken_back),
         "that can be no example": len(outcome.unlearnable),
     }
-    if not any(counts.values()):
-        return "all corrections are learned already" if outcome.learned else "the log has no corrections"
     listed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f"of what is not learned already, {listed}"
+    if listed:
+        return f"of what is not learned already, {listed}"
+    if outcome.learned:
+        return "all corrections are learned already"
+    return "the log has no corrections"

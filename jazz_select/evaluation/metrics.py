@@ -28,7 +28,10 @@ def recall_at(ranking: Sequence[str], right: Collection[str], k: int) -> float:
 
 def reciprocal_rank(ranking: Sequence[str], right: Collection[str]) -> float:
     """Return one over the rank of the first right flow; 0 if none is ranked (Voorhees, TREC-8, 1999)."""
-    return next((1 / rank for rank, name in enumerate(ranking, 1) if name in right), 0.0)
+    for rank, name in enumerate(ranking, 1):
+        if name in right:
+            return 1 / rank
+    return 0.0
 
 
 def depth_of(ranking: Sequence[str], right: Collection[str]) -> int | None:
@@ -78,8 +81,10 @@ def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:
     share = right / cases
     middle = (share + z * z / (2 * cases)) / (1 + z * z / cases)
     half = z / (1 + z * z / cases) * sqrt(share * (1 - share) / cases + z * z / (4 * cases * cases))
-    low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return (0.0 if right == 0 else low), (1.0 if right == cases else high)
+    # Of none and of all, the ends are exactly 0 and 1; rounding would miss them by a hair.
+    low = 0.0 if right == 0 else max(0.0, middle - half)
+    high = 1.0 if right == cases else min(1.0, middle + half)
+    return low, high
 
 
 def calibration_error(sureness: Sequence[float], right: Sequence[bool]) -> float | None:
@@ -91,7 +96,8 @@ def calibration_error(sureness: Sequence[float], right: Sequence[bool]) -> float
     pairs = sorted(zip(sureness, right, strict=True))
     if not pairs:
         return None
-    size = -(-len(pairs) // max(1, min(_BINS, isqrt(len(pairs)))))
+    bins = max(1, min(_BINS, isqrt(len(pairs))))
+    size = -(-len(pairs) // bins)  # rounded up
     gaps: list[float] = []
     begin = 0
     while begin < len(pairs):
@@ -115,4 +121,6 @@ def separation(scores: Sequence[float], positive: Sequence[bool]) -> float | Non
     positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
     if not positives or not negatives:
         return None
-    return float(ranks[place][is_positive].sum() - positives * (positives + 1) / 2) / (positives * negatives)
+    # U: the sum of the positives' ranks, less what it would be if they held the lowest ones.
+    pairs_won = float(ranks[place][is_positive].sum() - positives * (positives + 1) / 2)
+    return pairs_won / (positives * negatives)

@@ -17,7 +17,7 @@ from jazz_select.arguments import read_as
 from jazz_select.data_files import LARGEST, MOST_VALUES
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import read_entries
-from jazz_select.evaluation.whole_files import locked, write_readable
+from jazz_select.evaluation.whole_files import file_lock, write_readable
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import indexable
 from jazz_select.text import nfc
@@ -96,7 +96,7 @@ def examples_of(version: Version | None) -> Mapping[str, Mapping[str, str]]:
 class Overlay(_Frozen):
     """All versions, oldest first, with the numbers of the live one and the one on trial (0 for none).
 
-    `was_live` has the numbers of earlier live versions, the latest last, for `rolled_back`. Methods return a changed
+    `was_live` has the numbers of earlier live versions, the latest last, for `roll_back`. Methods return a changed
     copy; `save` writes it.
     """
 
@@ -108,27 +108,33 @@ class Overlay(_Frozen):
 
     def version(self, which: Literal["live", "shadow"] | int = "live") -> Version | None:
         """Return the live version, the one on trial, or the one of a number; None if there is none."""
-        number = which if isinstance(which, int) else self.live if which == "live" else self.shadow
+        if which == "live":
+            number = self.live
+        elif which == "shadow":
+            number = self.shadow
+        else:
+            number = which
         return next((each for each in self.versions if each.number == number), None)
 
-    def tried(self, version: Version) -> "Overlay":
+    def start_trial(self, version: Version) -> "Overlay":
         """Add a version, and put it on trial."""
-        numbered = version.model_copy(update={"number": 1 + max((each.number for each in self.versions), default=0)})
+        highest = max((each.number for each in self.versions), default=0)
+        numbered = version.model_copy(update={"number": highest + 1})
         shadow = numbered.number
-        needed = {self.live, shadow, *self.was_live[-1:]}
+        needed = {self.live, shadow, *self.was_live[-1:]}  # the last of `was_live` is what `roll_back` returns to
         versions = (*self.versions, numbered)
-        spare = [each.number for each in versions if each.number not in needed]
         share = sum(each.share for each in versions)
-        gone = set[int]()
+        removed: set[int] = set()
         for each in versions:  # the oldest first
-            if each.number in spare and (len(versions) - len(gone) > _KEPT or share > _ROOM):
-                gone.add(each.number)
+            is_too_much = len(versions) - len(removed) > _KEPT or share > _ROOM
+            if is_too_much and each.number not in needed:
+                removed.add(each.number)
                 share -= each.share
-        kept = tuple(each for each in versions if each.number not in gone)
-        was_live = tuple(each for each in self.was_live if each not in gone)
+        kept = tuple(each for each in versions if each.number not in removed)
+        was_live = tuple(number for number in self.was_live if number not in removed)
         return self.model_copy(update={"versions": kept, "shadow": shadow, "was_live": was_live})
 
-    def promoted(self) -> "Overlay":
+    def promote(self) -> "Overlay":
         """Make the version on trial live.
 
         Raises:
@@ -139,7 +145,7 @@ class Overlay(_Frozen):
             raise ConfigError(msg)
         return self.model_copy(update={"live": self.shadow, "shadow": 0, "was_live": (*self.was_live, self.live)})
 
-    def rolled_back(self) -> "Overlay":
+    def roll_back(self) -> "Overlay":
         """Make the version live that was live before.
 
         Raises:
@@ -178,7 +184,7 @@ def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_ex
         ConfigError: The file cannot be read or written, or another process holds the lock for ten seconds. Errors of
             `change` pass through.
     """
-    with locked(file):
+    with file_lock(file):
         before = load_overlay(file, must_exist=must_exist)
         after = change(before)
         if after is not before:
@@ -199,11 +205,13 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     entries = read_entries(file, "learned examples")
     overlay = read_as(Overlay, {} if entries is None else entries, str(file))
     numbers = [each.number for each in overlay.versions]
-    if twice := [number for number in numbers if numbers.count(number) > 1]:
-        raise ConfigError(f"{file}: versions: two of them have the number {twice[0]}: take one out")
+    for number in numbers:
+        if numbers.count(number) > 1:
+            raise ConfigError(f"{file}: versions: two of them have the number {number}: take one out")
     for name, chosen in (("live", (overlay.live,)), ("shadow", (overlay.shadow,)), ("was_live", overlay.was_live)):
-        if gone := [number for number in chosen if number and number not in numbers]:
-            raise ConfigError(f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none")
+        for number in chosen:
+            if number and number not in numbers:
+                raise ConfigError(f"{file}: {name}: there is no version {number} in it: take the number out; 0 is none")
     return overlay
 
 
@@ -279,26 +287,29 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
         FlowValidationError: A flow cannot be registered again as it is.
     """
     learned = examples_of(version)
-    made, notes = FlowRegistry(min_examples=0), list[str]()
+    made = FlowRegistry(min_examples=0)
+    notes: list[str] = []
     for flow in registry.values():
-        again = copy(flow)
-        known = {spelled(each) for each in flow.examples}
-        more = [text for text in learned.get(flow.name, ()) if text.strip() and spelled(text) not in known]
+        duplicate = copy(flow)
+        known = {spelling_key(each) for each in flow.examples}
+        more = [text for text in learned.get(flow.name, ()) if text.strip() and spelling_key(text) not in known]
         if more and takes_examples(flow):
-            again.examples = (*flow.examples, *more)
+            duplicate.examples = (*flow.examples, *more)
         elif more:
             notes.append(f"flow {flow.name!r} makes its own examples, so nothing learned is added to them")
         try:
-            made.register(again)
+            made.register(duplicate)
         except FlowError:
             if not more:
                 raise
+            # One flow that cannot take what was learned does not keep the others from it.
             notes.append(f"what was learned for flow {flow.name!r} cannot be used, and is left out")
             made.register(copy(flow))
-    made.min_examples = registry.min_examples if isinstance(registry, FlowRegistry) else 0
-    there = {flow.name for flow in made.values()}
-    gone = sorted(name for name in learned if name not in there)
-    notes += [f"{len(learned[name])} learned examples are for {name!r}, and there is no such flow" for name in gone]
+    if isinstance(registry, FlowRegistry):
+        made.min_examples = registry.min_examples
+    missing = learned.keys() - {flow.name for flow in made.values()}
+    for name in sorted(missing):
+        notes.append(f"{len(learned[name])} learned examples are for {name!r}, and there is no such flow")
     return Taught(registry=made, notes=tuple(notes))
 
 
@@ -311,7 +322,7 @@ def takes_examples(flow: BaseFlow) -> bool:
     return True
 
 
-def spelled(text: str) -> str:
+def spelling_key(text: str) -> str:
     """Return a key that spellings of one request share."""
     return " ".join(nfc(text).casefold().split())
 

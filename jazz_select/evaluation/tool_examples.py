@@ -26,7 +26,7 @@ from jazz_select.evaluation.checks.suggesting import LONGEST_EXAMPLE, Drafts, Ta
 from jazz_select.evaluation.checks.wording import DuplicateIndex
 from jazz_select.evaluation.corrections import why_unfit
 from jazz_select.evaluation.overlay import yaml_text
-from jazz_select.evaluation.whole_files import locked, write_readable
+from jazz_select.evaluation.whole_files import file_lock, write_readable
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 from jazz_select.json_values import canonical_bytes
 from jazz_select.memory.encoder import Encoder
@@ -232,7 +232,7 @@ def keep_examples(file: Path, written: WrittenExamples) -> ToolExamples:
     Raises:
         ConfigError: The file cannot be read or written, or another process holds the lock for ten seconds.
     """
-    with locked(file):
+    with file_lock(file):
         changed = load_tool_examples(file).with_texts(written.texts)
         changed.save(file)
         return changed

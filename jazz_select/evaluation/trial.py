@@ -10,7 +10,7 @@ from typing import Final
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
-from jazz_select.evaluation.overlay import Gain, Overlay, Version, spelled, takes_examples, taught
+from jazz_select.evaluation.overlay import Gain, Overlay, Version, spelling_key, takes_examples, taught
 from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, route_with_temp_index
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -259,14 +259,14 @@ async def compared(
         flows = taught(registry, side)
         notes += flows.notes
         sides.append(await route_with_temp_index(flows.registry, asked, routing, embedder=embedder, language=language))
-    learned = {spelled(text) for texts in version.examples.values() for text in texts}
+    learned = {spelling_key(text) for texts in version.examples.values() for text in texts}
     changes = [
         Change(
             request=each.request,
             before=before.first,
             after=after.first,
             right=each.right if each.is_corrected_by_human else None,
-            learned=spelled(each.request) in learned,
+            learned=spelling_key(each.request) in learned,
         )
         for each, before, after in zip(logged, *sides, strict=True)
         if before.first != after.first

@@ -70,7 +70,7 @@ def keep_untracked(folder: Path) -> None:
 
 
 @contextmanager
-def locked(file: Path) -> Generator[None]:
+def file_lock(file: Path) -> Generator[None]:
     """Hold an exclusive lock on the file against threads and processes; a hidden lock file stays beside it."""
     import portalocker
 

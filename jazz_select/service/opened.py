@@ -18,7 +18,7 @@ from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ConfigError, JazzSelectError, MissingExtraError
 from jazz_select.evaluation.overlay import Overlay, load_overlay
-from jazz_select.evaluation.whole_files import keep_untracked, locked, write_whole
+from jazz_select.evaluation.whole_files import file_lock, keep_untracked, write_whole
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
@@ -311,7 +311,7 @@ def _secret(settings: Settings) -> bytes:
         return given
     file = state_folder(settings) / "secret"
     try:
-        with locked(file):
+        with file_lock(file):
             kept = file.read_bytes() if file.exists() else b""
             if len(kept) < _SECRET_BYTES:  # also of a start that was cut short
                 kept = token_bytes(_SECRET_BYTES)

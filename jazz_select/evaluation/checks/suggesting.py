@@ -26,7 +26,7 @@ from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.safety import injection
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import DuplicateIndex, content, is_unwritten
-from jazz_select.evaluation.corrections import gathered
+from jazz_select.evaluation.corrections import sort_corrections
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import is_array, plain
@@ -274,8 +274,8 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         for each, flow, sure in labels(logged)
         if placement.holds(flow) and each.request.strip() and work.is_fit(each.request)
     ]
-    believed = await asyncio.to_thread(work.believed, {flow.id: flow for flow in whole}, usable)
-    await asyncio.to_thread(work.from_log, believed, wanting)
+    accepted = await asyncio.to_thread(work.usable_labels, {flow.id: flow for flow in whole}, usable)
+    await asyncio.to_thread(work.from_log, accepted, wanting)
     client = None if model is None else client_for(model)
     try:
         writer = None if client is None else Writer(client=client, timeout_s=timeout_s)
@@ -321,10 +321,10 @@ class Drafts:
     dropped: Counter[str] = field(default_factory=Counter[str])
     notes: list[str] = field(default_factory=list[str])
 
-    def believed(self, registry: Mapping[str, BaseFlow], given: Sequence[_Label]) -> list[_Label]:
+    def usable_labels(self, registry: Mapping[str, BaseFlow], given: Sequence[_Label]) -> list[_Label]:
         """Return the labels without what a later or weightier word contradicts, and without what can be no example."""
         said = [replace(each, id=str(place)) for place, (each, _, _) in enumerate(given) if each.right is not None]
-        found = gathered(said, registry)
+        found = sort_corrections(said, registry)
         gone = {int(place): each.why for each in (*found.overruled, *found.unlearnable) for place in each.ids}
         self.dropped.update(gone.values())
         return [each for place, each in enumerate(given) if place not in gone]

@@ -68,11 +68,15 @@ class DuplicateIndex:
     def find(self, text: str) -> Sequence[int]:
         """Return the positions of the texts that are the same request, in order."""
         mine = request_key(text, numbers=self._numbers)
-        similar = {place for key in _gapped(mine) for place in self._gapped.get(key, ())}
-        return sorted({*self._exact.get(mine, ()), *(at for at in similar if slipped(mine, self._folded[at]))})
+        similar: set[int] = set()
+        for key in _gapped(mine):
+            similar.update(self._gapped.get(key, ()))
+        found = set(self._exact.get(mine, ()))
+        found.update(place for place in similar if equal_but_for_typo(mine, self._folded[place]))
+        return sorted(found)
 
 
-def slipped(one: str, other: str) -> bool:
+def equal_but_for_typo(one: str, other: str) -> bool:
     """Whether two normalized texts are equal but for one typo in one longer word."""
     mine, others = one.split(), other.split()
     if len(mine) != len(others) or len(mine) < _LEAST_WORDS:
@@ -421,7 +425,7 @@ class NearCopies:
         return [
             at
             for at in sorted(near)
-            if not slipped(mine, request_key(self._texts[at], numbers=False))
+            if not equal_but_for_typo(mine, request_key(self._texts[at], numbers=False))
             and persons != _persons(self._texts[at])[::-1]
         ]
 

@@ -13,19 +13,19 @@ from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError, UnreadableFileError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST, tell_unlearned, why_unfit
-from jazz_select.evaluation.learner import rehearsed, with_example, without_requests
+from jazz_select.evaluation.learner import estimate_cost, with_example, without_requests
 from jazz_select.evaluation.overlay import (
     Overlay,
     OverlayStore,
     Version,
     examples_of,
     now,
-    spelled,
+    spelling_key,
     takes_examples,
     yaml_text,
 )
 from jazz_select.evaluation.route import RouteOptions
-from jazz_select.evaluation.whole_files import locked
+from jazz_select.evaluation.whole_files import file_lock
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import is_array, plain
 from jazz_select.outcomes.callers import Caller
@@ -181,7 +181,7 @@ def add_case(
     if owner := _example_of(registry, case.request):
         msg = f"this request is an example of {owner} word for word, so as a case it would measure nothing: reword it"
         raise ConfigError(msg)
-    with locked(file):
+    with file_lock(file):
         for known_file in dict.fromkeys((*files.cases, file)):
             for known in _cases(known_file):
                 if _spelled_requests(known) != _spelled_requests(case):
@@ -225,7 +225,7 @@ def _cases(file: Path) -> tuple[Case, ...]:
 
 
 def _spelled_requests(case: Case) -> tuple[str, ...]:
-    return tuple(map(spelled, (case.request, *case.episodes)))
+    return tuple(map(spelling_key, (case.request, *case.episodes)))
 
 
 # --- examples ----------------------------------------------------------------------
@@ -256,7 +256,7 @@ def _teachable_text(
         msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
         raise ConfigError(msg)
     for cases in dict.fromkeys((*files.cases, files.collected)):
-        if any(spelled(case.request) == spelled(text) for case in _cases(cases)):
+        if any(spelling_key(case.request) == spelling_key(text) for case in _cases(cases)):
             msg = f"it is a case of {cases}, which would measure nothing any more: reword it, or leave it a case"
             raise ConfigError(msg)
     return None if owner == name else text
@@ -300,14 +300,17 @@ def _add_example(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -
 
 def _with_live(overlay: Overlay, examples: Mapping[str, Mapping[str, str]]) -> Overlay:
     """Return the overlay with these examples in a new live version; a version on trial stays."""
-    made = overlay.tried(Version(number=1, at=now(), after=overlay.live, examples=examples)).promoted()
+    made = overlay.start_trial(Version(number=1, at=now(), after=overlay.live, examples=examples)).promote()
     on_trial = overlay.shadow if made.version(overlay.shadow) else 0
     return made.model_copy(update={"shadow": on_trial})
 
 
 def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
-    wanted = spelled(text)
-    return next((flow.name for flow in registry.values() if any(spelled(each) == wanted for each in flow.examples)), "")
+    wanted = spelling_key(text)
+    for flow in registry.values():
+        if any(spelling_key(each) == wanted for each in flow.examples):
+            return flow.name
+    return ""
 
 
 # --- the log -------------------------------------------------------------------------
@@ -360,7 +363,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
             if all(flow_id(name) in live.registry for name in case.expect):
                 cases.append(case)
     said = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
-    cost = await rehearsed(
+    cost = await estimate_cost(
         live.registry,
         found,
         right[0],
@@ -409,7 +412,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
                 raise ConfigError(f"nothing like {body.request!r:.80} is learned: look at what is")
             made = _with_live(overlay, kept)
         else:
-            made = overlay.rolled_back()
+            made = overlay.roll_back()
         learned[:] = [before, examples_of(made.version("live"))]
         return made
 

@@ -52,7 +52,7 @@ def test_one_that_fails_is_shown_and_the_exit_code_says_so(jazz: Jazz, talks: Pa
     assert "Good [b]day[/b]  1 turn" in told
     assert "\x1b[31m" not in told
     assert "talks.yaml --only bad" in " ".join(told.split())
-    assert "✗ status: expected done, and it was active" in told
+    assert "✗ status: expected done, got active" in told
     assert "2 conversations: 1 passed, 1 failed" in told
     assert told.count("give me my money back") == 1
 

@@ -120,10 +120,10 @@ def test_a_sync_that_leaves_out_what_was_learned_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     version = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
-    tried = Overlay().tried(version)
+    tried = Overlay().start_trial(version)
     tried.save(Path("learned.yaml"))
     assert "learned" not in jazz("sync").output, "nothing is live"
-    tried.promoted().save(Path("learned.yaml"))
+    tried.promote().save(Path("learned.yaml"))
     for args in (["sync"], ["sync", "--json"]):
         shown = jazz(*args)
         assert "learned.yaml has 1 learned examples live" in " ".join(shown.output.split())
@@ -139,11 +139,11 @@ def test_a_sync_that_leaves_out_what_was_learned_says_so(
 def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = jazz.folder / "learned.yaml"
     other = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
-    Overlay().tried(other).save(file)
+    Overlay().start_trial(other).save(file)
 
     async def meanwhile(*args: Any, **options: Any) -> Learned:
         found = await learn(*args, **options)
-        changed_overlay(file, Overlay.promoted)
+        changed_overlay(file, Overlay.promote)
         return found
 
     with monkeypatch.context() as patched:
@@ -228,7 +228,7 @@ def test_what_users_said_waits_until_somebody_accepts_it(jazz: Jazz) -> None:
 def test_what_the_log_no_longer_has_can_be_taken_back(jazz: Jazz) -> None:
     log = str(asyncio.run(kept(jazz.folder, jazz.flows, corrected=False)))
     version = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "abcdefgh1 abcdefgh2"}})
-    Overlay().tried(version).promoted().save(jazz.folder / "learned.yaml")
+    Overlay().start_trial(version).promote().save(jazz.folder / "learned.yaml")
     told = orjson.loads(run(jazz, "learn", log, "--undo", "abcdefgh2", "--json").stdout)
     assert (told["version"], told["taken_out"]) == (2, 1)
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from jazz_select import Flow, FlowRegistry, tool_from_function
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Case, Version
-from jazz_select.evaluation.corrections import Gathered, changing, gathered, ids_of, review
+from jazz_select.evaluation.corrections import (
+    SortedCorrections,
+    flows_that_may_change,
+    ids_of,
+    review,
+    sort_corrections,
+)
 from jazz_select.outcomes import Logged, OutcomeLog, Source
 from jazz_select.outcomes.evidence import same_request
 from jazz_select.routing.tools.tool import Toolbox
@@ -53,13 +59,13 @@ def logged(said: Sequence[Said]) -> list[Logged]:
     ]
 
 
-def sort(said: Sequence[Said], **options: object) -> Gathered:
+def sort(said: Sequence[Said], **options: object) -> SortedCorrections:
     given_options: dict[str, object] = {"tools": TOOLS} | options
-    sorting: Callable[..., Gathered] = gathered
+    sorting: Callable[..., SortedCorrections] = sort_corrections
     return sorting(logged(said), registry(), **given_options)
 
 
-def lists(found: Gathered) -> dict[str, list[str]]:
+def lists(found: SortedCorrections) -> dict[str, list[str]]:
     """The ids in each list that has any."""
     told = {name: [entry for each in getattr(found, name) for entry in each.ids] for name in LISTS}
     return {name: ids for name, ids in told.items() if ids}
@@ -194,13 +200,13 @@ def test_trust_belongs_to_the_source(row: Row) -> None:
 
 
 def test_what_needs_the_conversation_is_no_example(entry: Entry) -> None:
-    found = gathered([entry("and that one", REFUND, alone=False, corrected_by=ADA)], registry())
+    found = sort_corrections([entry("and that one", REFUND, alone=False, corrected_by=ADA)], registry())
     assert [each.why for each in found.unlearnable] == ["it needs what was said before"]
 
 
 def test_of_entries_the_last_word_counts_not_the_last_request() -> None:
     first, second = logged([(ONE, REFUND, ADA), (ONE, TRACK, ADA)])
-    found = gathered([second, first], registry())
+    found = sort_corrections([second, first], registry())
     assert [each.right for each in found.people] == [TRACK]
     assert found.people[0].sources == (ADA,)
 
@@ -254,7 +260,7 @@ def test_which_flows_may_change_something(parts: dict[str, list[str]], may: bool
     made = FlowRegistry(min_examples=0)
     Flow(name="base", description="Base.", tools=["cancel"], registry=made)
     building(name="one", description="One.", registry=made, **parts)
-    assert changing(made.values(), TOOLS) == ({"base", "one"} if may else {"base"})
+    assert flows_that_may_change(made.values(), TOOLS) == ({"base", "one"} if may else {"base"})
 
 
 # --- a person's word on what was said -----------------------------------------------------
@@ -283,10 +289,10 @@ def test_a_hint_is_accepted_taken_back_and_accepted_again(log: OutcomeLog) -> No
             ({"undo": [entry[:8]]}, {"taken_back": [entry]}),
             ({"accept": [entry[:8]]}, {"people": [entry]}),
         ]
-        assert lists(gathered(log.read(), registry())) == {"waiting": [entry]}
+        assert lists(sort_corrections(log.read(), registry())) == {"waiting": [entry]}
         for given_words, expected in steps:
             review(log, agent_id="shop", source=ADA, **given_words)
-            assert lists(gathered(log.read(), registry())) == expected
+            assert lists(sort_corrections(log.read(), registry())) == expected
         kept = log.get(entry)
         assert kept is not None
         assert kept.corrected_by == ADA

@@ -54,7 +54,7 @@ def test_each_thing_that_is_expected_is_a_check(field: str, right: object, wrong
     assert all(check.passed for check in fine)
     assert not all(check.passed for check in bad)
     failed = next(check for check in bad if not check.passed)
-    assert str(failed) == f"{field}: expected {failed.expected}, and it was {failed.seen}"
+    assert str(failed) == f"{field}: expected {failed.expected}, got {failed.seen}"
     assert (failed.name, failed.passed) == (field, False)
 
 

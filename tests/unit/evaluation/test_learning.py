@@ -24,7 +24,7 @@ from jazz_select.evaluation import (
     taught,
 )
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learner import rehearsed
+from jazz_select.evaluation.learner import estimate_cost
 from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.trial import Scales
 from jazz_select.outcomes import Logged, Source
@@ -74,7 +74,7 @@ async def test_what_a_person_says_becomes_examples_of_the_right_flows(small_shop
     assert str(learned).startswith("16 examples learned for 4 flows; right first ")
     again = await learn(small_shop, entries, embedder=HashEmbedder())
     assert (again.version and again.version.examples) == learned.version.examples, "the same log teaches the same"
-    overlay = Overlay().tried(learned.version).promoted()
+    overlay = Overlay().start_trial(learned.version).promote()
     after = await learn(small_shop, entries, overlay=overlay, embedder=HashEmbedder())
     assert (after.version, after.nothing) == (None, "all corrections are learned already")
     assert {each.why for each in after.learned} == {"an example already"}
@@ -215,7 +215,7 @@ async def live_after(registry: FlowRegistry, entries: Sequence[Logged], overlay:
     """What is live once these are learned and promoted."""
     learned = await learn(registry, entries, overlay=overlay, embedder=HashEmbedder())
     assert learned.version is not None
-    return overlay.tried(learned.version).promoted()
+    return overlay.start_trial(learned.version).promote()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ async def test_with_too_few_known_requests_people_are_heard_and_hints_wait(entry
     assert learned.cost is None
     assert any("what it costs cannot be told" in each for each in learned.notes)
     assert [each.why.partition(":")[0] for each in learned.waiting] == ["too few requests are known to judge by"]
-    assert await rehearsed(registry, "my cash", "refund", embedder=HashEmbedder()) is None
+    assert await estimate_cost(registry, "my cash", "refund", embedder=HashEmbedder()) is None
 
 
 async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRegistry, entry: Entry) -> None:
@@ -280,7 +280,7 @@ async def test_what_an_example_would_cost_is_told_before_it_is_taught(small_shop
     cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
     text = " ".join(WORDS["track"])
     harm, none = [
-        await rehearsed(small_shop, text, name, gate_cases=cases, embedder=HashEmbedder())
+        await estimate_cost(small_shop, text, name, gate_cases=cases, embedder=HashEmbedder())
         for name in ("invoice", "track")
     ]
     assert harm is not None
@@ -311,7 +311,7 @@ async def test_what_is_suggested_says_who_said_so_and_leaves_out_what_was_overru
 async def test_a_version_on_trial_is_compared_with_the_live_one(small_shop: FlowRegistry, entry: Entry) -> None:
     learned = await learn(small_shop, said(entry), embedder=HashEmbedder())
     assert learned.version is not None
-    overlay = Overlay().tried(learned.version)
+    overlay = Overlay().start_trial(learned.version)
     later = [entry(text, (name,)) for name, text in ASKED.items()]
     unsaid = entry("where is my parcel")
     trial = await compared(small_shop, [*said(entry), *later, unsaid], overlay, embedder=HashEmbedder())
@@ -332,7 +332,7 @@ async def test_a_request_that_is_right_before_and_after_is_neither_mended_nor_br
 ) -> None:
     text = "where is my parcel"
     taken = {f"{text} {more}": "id" for more in ("", "please", "now", "friend")}
-    overlay = Overlay().tried(Version(number=1, at="x", examples={"refund": taken}))
+    overlay = Overlay().start_trial(Version(number=1, at="x", examples={"refund": taken}))
     for right, counted in ((("track", "refund"), (0, 0)), (("refund",), (1, 0)), (("track",), (0, 1)), ((), (0, 0))):
         trial = await compared(small_shop, [entry(f"{text} please", right)], overlay, embedder=HashEmbedder())
         assert trial.changed == 1
@@ -354,5 +354,5 @@ async def test_a_log_is_sorted_beside_the_event_loop(small_shop: FlowRegistry, e
     for_learning, for_teaching = _Read(("gift",)), _Read(("gift",))
     await learn(small_shop, [entry("a ribbon around it", for_learning)], embedder=HashEmbedder())
     said_so = [entry("a ribbon around it", for_teaching)]
-    await rehearsed(small_shop, "with a bow", "address", entries=said_so, embedder=HashEmbedder())
+    await estimate_cost(small_shop, "with a bow", "address", entries=said_so, embedder=HashEmbedder())
     assert "MainThread" not in {for_learning.thread, for_teaching.thread}

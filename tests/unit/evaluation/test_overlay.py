@@ -25,29 +25,29 @@ def version(**examples: str) -> Version:
 def test_shadow_first_then_live_then_back(tmp_path: Path) -> None:
     file = tmp_path / "learned.yaml"
     assert load_overlay(file) == Overlay()
-    tried = Overlay().tried(version(refund="cash back"))
+    tried = Overlay().start_trial(version(refund="cash back"))
     assert (tried.live, tried.shadow) == (0, 1), "what is new is on trial"
     tried.save(file)
-    live = load_overlay(file).promoted()
+    live = load_overlay(file).promote()
     assert (live.live, live.shadow) == (1, 0)
-    second = live.tried(version(refund="cash back", track="lost?")).promoted()
+    second = live.start_trial(version(refund="cash back", track="lost?")).promote()
     assert second.live == 2
-    assert second.rolled_back().live == 1
-    assert second.rolled_back().rolled_back().live == 0
+    assert second.roll_back().live == 1
+    assert second.roll_back().roll_back().live == 0
     second.save(file)
     assert load_overlay(file) == second
     assert [each.name for each in tmp_path.iterdir()] == ["learned.yaml"], "nothing half written is left"
     with pytest.raises(ConfigError, match="no version is on trial"):
-        second.promoted()
+        second.promote()
     with pytest.raises(ConfigError, match="nothing to roll back to"):
-        Overlay().rolled_back()
+        Overlay().roll_back()
 
 
 def test_two_that_change_it_at_once_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "learned.yaml"
 
     def tries(number: int) -> None:
-        changed_overlay(file, lambda now: now.tried(version(a=f"try {number}")))
+        changed_overlay(file, lambda now: now.start_trial(version(a=f"try {number}")))
 
     threads = [threading.Thread(target=tries, args=(number,)) for number in range(6)]
     for each in threads:
@@ -58,18 +58,18 @@ def test_two_that_change_it_at_once_lose_nothing(tmp_path: Path) -> None:
     assert [each.number for each in kept.versions] == [1, 2, 3, 4, 5, 6]
     assert {text for each in kept.versions for text in each.examples["a"]} == {f"try {number}" for number in range(6)}
     with pytest.raises(ConfigError, match="nothing to roll back to"):
-        changed_overlay(file, Overlay.rolled_back)
-    assert changed_overlay(file, Overlay.promoted).live == 6, "whoever fails lets go of it"
+        changed_overlay(file, Overlay.roll_back)
+    assert changed_overlay(file, Overlay.promote).live == 6, "whoever fails lets go of it"
 
 
 def test_old_versions_are_let_go_of_but_those_that_count() -> None:
-    overlay = Overlay().tried(version(refund="the first")).promoted()
+    overlay = Overlay().start_trial(version(refund="the first")).promote()
     for number in range(30):
-        overlay = overlay.tried(version(refund=f"try {number}"))
+        overlay = overlay.start_trial(version(refund=f"try {number}"))
     assert len(overlay.versions) <= 10
     assert overlay.version("live") is not None
     assert overlay.version("shadow") is not None
-    assert overlay.rolled_back().version("live") is None, "before it, nothing was learned"
+    assert overlay.roll_back().version("live") is None, "before it, nothing was learned"
 
 
 @given(
@@ -83,7 +83,7 @@ def test_whatever_users_wrote_comes_back_from_the_file(
     tmp_path_factory: pytest.TempPathFactory, examples: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path_factory.mktemp("kept") / "learned.yaml"
-    overlay = Overlay().tried(Version(number=1, at="", examples=examples))
+    overlay = Overlay().start_trial(Version(number=1, at="", examples=examples))
     overlay.save(file)
     assert load_overlay(file) == overlay
 
@@ -135,8 +135,8 @@ def test_flows_are_taught_without_being_touched(small_shop: FlowRegistry) -> Non
 @pytest.mark.spec("007.5")
 async def test_a_sync_indexes_the_live_version_and_only_that(small_shop: FlowRegistry, tmp_path: Path) -> None:
     file = tmp_path / "learned.yaml"
-    live = Overlay().tried(version(refund="zzyzx qwerty")).promoted()
-    live.tried(version(track="zzyzx qwerty")).save(file)
+    live = Overlay().start_trial(version(refund="zzyzx qwerty")).promote()
+    live.start_trial(version(track="zzyzx qwerty")).save(file)
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory:
         await sync_registry(memory, "a", small_shop)
         plain = await memory.recall("zzyzx qwerty", "a", 1)
@@ -162,10 +162,10 @@ def test_whatever_is_to_be_kept_can_be_read_again_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, examples: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path_factory.mktemp("kept") / "learned.yaml"
-    before = Overlay().tried(version(refund="cash back"))
+    before = Overlay().start_trial(version(refund="cash back"))
     before.save(file)
     made = Version.model_construct(number=1, at="", after=0, gain=None, examples=examples)
-    after = before.promoted().tried(made)
+    after = before.promote().start_trial(made)
     refused = ""
     try:
         after.save(file)
@@ -188,11 +188,12 @@ def many(count: int, letters: int = 20) -> dict[str, dict[str, str]]:
 def test_versions_that_nobody_needs_make_room_before_the_file_is_full(examples: dict[str, dict[str, str]]) -> None:
     overlay = Overlay()
     for number in range(12):
-        overlay = overlay.tried(Version(number=1, at="", examples={**examples, f"new{number}": {"x": ""}})).promoted()
+        learned = {**examples, f"new{number}": {"x": ""}}
+        overlay = overlay.start_trial(Version(number=1, at="", examples=learned)).promote()
         needed = {overlay.live, overlay.was_live[-1]} - {0}
         assert needed <= {each.number for each in overlay.versions}
         assert sum(each.share for each in overlay.versions) <= max(0.8, 3 * overlay.versions[-1].share)
-    assert overlay.rolled_back().version("live") is not None
+    assert overlay.roll_back().version("live") is not None
 
 
 @pytest.mark.spec("013.5")
@@ -208,7 +209,7 @@ def test_what_a_version_takes_of_a_file_is_known_before_it_is_written(tmp_path: 
     file = tmp_path / "learned.yaml"
     Overlay().save(file)
     empty = len(file.read_bytes())
-    Overlay().tried(made).save(file)
+    Overlay().start_trial(made).save(file)
     taken = (len(file.read_bytes()) - empty) / LARGEST
     assert taken <= made.share / 0.8, "what is filled to .8 of its room can be read"
 
@@ -216,8 +217,8 @@ def test_what_a_version_takes_of_a_file_is_known_before_it_is_written(tmp_path: 
 @pytest.mark.spec("013.5")
 def test_a_lesson_that_is_too_large_leaves_what_was_live(tmp_path: Path) -> None:
     file = tmp_path / "learned.yaml"
-    changed_overlay(file, lambda now: now.tried(version(refund="cash back")).promoted())
+    changed_overlay(file, lambda now: now.start_trial(version(refund="cash back")).promote())
     large = Version(number=1, at="", examples={"refund": {"é" * 2_100_000: "e1"}})
     with pytest.raises(UnreadableFileError, match="larger than 4 MiB"):
-        changed_overlay(file, lambda now: now.tried(large))
-    assert changed_overlay(file, Overlay.rolled_back, must_exist=True).live == 0
+        changed_overlay(file, lambda now: now.start_trial(large))
+    assert changed_overlay(file, Overlay.roll_back, must_exist=True).live == 0

@@ -189,13 +189,13 @@ async def test_values_and_calling_off_are_read_as_the_file_says(
     ("turn", "check", "told"),
     [
         pytest.param(
-            {"say": "a joke", "chooses": "none"}, "script", "expected 0 replies, and it was 1 question: ", id="too few"
+            {"say": "a joke", "chooses": "none"}, "script", "expected 0 replies, got 1 question: ", id="too few"
         ),
         pytest.param({**ASKS, "script": ["more"]}, "script", "nobody asked for 'more'", id="too many"),
         pytest.param(
             {"say": "refund", "chooses": "gone", "script": [""]}, "chooses", "gone is not among ", id="not offered"
         ),
-        pytest.param({**ASKS, "expect": {"status": "done"}}, "status", "expected done, and it was wait", id="status"),
+        pytest.param({**ASKS, "expect": {"status": "done"}}, "status", "expected done, got wait", id="status"),
     ],
 )  # fmt: skip
 async def test_what_is_wrong_is_told(

@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select.client import RemoteSelector
 from jazz_select.errors import ConfigError, ServiceError
-from jazz_select.evaluation.corrections import Gathered, gathered
+from jazz_select.evaluation.corrections import SortedCorrections, sort_corrections
 from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.service.panel.routes import panel_part
 from jazz_select.service.panel.runs import files_of
@@ -124,11 +124,11 @@ async def test_over_http_one_key_is_one_witness_and_only_a_reviewers_word_is_lea
     async with shops(tmp_path) as (up, log):
         sources = Shop().sources()
 
-        async def said(key: str, source: dict[str, str]) -> Gathered:
+        async def said(key: str, source: dict[str, str]) -> SortedCorrections:
             asked = await up.post("/v1/select", {"request": "the courier got lost"}, **by(key))
             body = {"selection": asked.json()["logged"], "right": "track_order", "source": source}
             assert (await up.post("/v1/feedback", body, **by(key))).status_code == 200
-            return gathered(log.read(agent_id="shop"), sources.registry, tools=sources.tools)
+            return sort_corrections(log.read(agent_id="shop"), sources.registry, tools=sources.tools)
 
         for number in range(12):
             found = await said(KEY, {"kind": "user", "name": f"conversation {number}"})

@@ -219,7 +219,7 @@ async def test_a_replica_that_was_killed_keeps_a_change_waiting_for_seconds_alon
 async def test_what_one_learns_all_have(house: House) -> None:
     def taught(overlay: Overlay) -> Overlay:
         examples = {"refund_order": {"gimme the dough": "1"}}
-        return overlay.tried(Version(number=1, at=now(), examples=examples)).promoted()
+        return overlay.start_trial(Version(number=1, at=now(), examples=examples)).promote()
 
     async with house.replica(Files().read) as one, house.replica(Files().read) as other:
         assert one.running.learned is not None
