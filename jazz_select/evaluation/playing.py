@@ -18,7 +18,7 @@ from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed
-from jazz_select.json_values import json_or_same, json_text, plain
+from jazz_select.json_values import is_object, json_or_same, json_text, plain
 from jazz_select.routing.tool_call import stub_tools
 from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.text import beginning, count_of, describe_error, one_line
@@ -85,21 +85,35 @@ class ConversationResult(Framed):
     @property
     def all_checks(self) -> Iterator[tuple[int, Check]]:
         """Every check with the number of its turn; 0 for those over all turns."""
-        yield from ((turn.number, check) for turn in self.turns for check in turn.checks)
-        yield from ((0, check) for check in self.checks)
+        for turn in self.turns:
+            for check in turn.checks:
+                yield turn.number, check
+        for check in self.checks:
+            yield 0, check
 
     @property
     def problems(self) -> tuple[str, ...]:
         """A line for each problem; none if it passed."""
-        failed = [(number, check) for number, check in self.all_checks if not check.passed]
-        lines = tuple(f"{f'turn {number}' if number else 'the whole'}: {check}" for number, check in failed)
-        return (*lines, f"turn {len(self.turns) + 1}: it broke off: {self.error}") if self.error else lines
+        lines: list[str] = []
+        for number, check in self.all_checks:
+            if not check.passed:
+                place = f"turn {number}" if number else "the whole"
+                lines.append(f"{place}: {check}")
+        if self.error:
+            lines.append(f"turn {len(self.turns) + 1}: it broke off: {self.error}")
+        return tuple(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with `outcome` and `problems`."""
-        turns = [turn.to_dict() for turn in self.turns]
-        also = {"outcome": self.outcome, "passed": self.passed, "problems": list(self.problems), "turns": turns}
-        return {**asdict(self), "tags": list(self.tags), "checks": list(map(asdict, self.checks)), **also}
+        return {
+            **asdict(self),
+            "tags": list(self.tags),
+            "checks": list(map(asdict, self.checks)),
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "problems": list(self.problems),
+            "turns": [turn.to_dict() for turn in self.turns],
+        }
 
     def __str__(self) -> str:
         """Return the messages and the problems, for the message of a failing test."""
@@ -114,11 +128,10 @@ class ConversationResult(Framed):
 
 
 def _checks_of(results: Sequence[ConversationResult]) -> Frame:
-    rows = [
-        {"conversation": result.id, "turn": turn, **asdict(check)}
-        for result in results
-        for turn, check in result.all_checks
-    ]
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        for turn, check in result.all_checks:
+            rows.append({"conversation": result.id, "turn": turn, **asdict(check)})
     return rows, ("conversation", "turn", *(each.name for each in fields(Check)))
 
 
@@ -160,8 +173,11 @@ class ConversationReport(Framed):
 
     def __str__(self) -> str:
         """Return the counts, and what failed."""
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
-        return "\n".join([counts, *(str(result) for result in self.results if not result.passed)])
+        lines = [", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())]
+        for result in self.results:
+            if not result.passed:
+                lines.append(str(result))
+        return "\n".join(lines)
 
     def _frame(self) -> Frame:
         return _checks_of(self.results)
@@ -236,9 +252,12 @@ async def _play_case(case: ConversationCase, make_agent: "MakeAgent", chat: "Cha
     result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file)
     turns: list[TurnPlayed] = []
     error = ""
-    asked = chat if script is None else script
+    model = chat if script is None else script
+    options: dict[str, Any] = {}
+    if case.state:  # a factory without a `state` can be used for conversations without one
+        options["state"] = case.state
     try:
-        made = cast("Any", make_agent)(asked, **({"state": case.state} if case.state else {}))
+        made = cast("Any", make_agent)(model, **options)
         if isawaitable(made):
             made = await made
         async with made as agent:
@@ -251,13 +270,14 @@ async def _play_case(case: ConversationCase, make_agent: "MakeAgent", chat: "Cha
 
 
 def _stub(reply: Any, /, **_: Any) -> Any:
-    if isinstance(reply, dict) and (fields := cast("dict[str, Any]", reply)).keys() == {"raises"}:
-        raise ToolError("stub", str(fields["raises"]))
-    return cast("Any", reply)
+    if is_object(reply) and set(reply) == {"raises"}:
+        raise ToolError("stub", str(reply["raises"]))
+    return reply
 
 
 async def _turns(case: ConversationCase, agent: Agent, script: "Script | None", turns: list[TurnPlayed]) -> None:
-    conversation, context = Conversation(), dict(case.context)
+    conversation = Conversation()
+    context = dict(case.context)
     for number, turn in enumerate(case.turns, 1):
         context |= turn.context
         if script is not None:
@@ -269,13 +289,16 @@ async def _turns(case: ConversationCase, agent: Agent, script: "Script | None", 
         took_s = perf_counter() - began
         checks = () if script is None else script.checks()
         turns.append(_turn(number, turn, result, checks, took_s))
+        # As a store does between two requests: what JSON does not hold is lost here too.
         conversation = Conversation.from_json(result.conversation.to_json())
 
 
 def _turn(number: int, turn: TurnCase, result: "TurnResult", checks: Sequence[Check], took_s: float) -> TurnPlayed:
     seen = seen_in(result)
     error = "" if result.error is None else describe_error(result.error)
-    if error and turn.expect.status != "failed" and not any(check.name == "script" for check in checks):
+    # A script without a reply raises the error itself, and has a check of its own.
+    is_of_script = any(check.name == "script" for check in checks)
+    if error and turn.expect.status != "failed" and not is_of_script:
         checks = (*checks, Check(name="error", passed=False, expected="none", seen=beginning(error, _SHOWN)))
     return TurnPlayed(
         number=number,
@@ -351,9 +374,11 @@ class Script:
 
     def begin(self, turn: TurnCase) -> None:
         """Start the next turn."""
-        self._turn, self._chooses, self._left = turn, turn.chooses, list(turn.script)
-        self._given: int = 0
-        self._in_vain: list[str] = []
+        self._turn = turn
+        self._chooses = turn.chooses
+        self._unused_replies = list(turn.script)
+        self._used_replies = 0
+        self._unanswered: list[str] = []
         self._not_offered: list[str] = []
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
@@ -361,29 +386,31 @@ class Script:
         asked = messages[-1].content if messages else ""
         if self._chooses is not None and asked.startswith(_CHOOSING):
             return Reply(text=self._choice(self._chooses, asked), model="script")
-        here = first_reader()
-        if here and self._chooses is not None and [*self._chooses] != [here]:
+        # A flow at work reads the message before any selection; what is chosen is another one, so it hands it back.
+        flow_at_work = first_reader()
+        if flow_at_work and self._chooses is not None and [*self._chooses] != [flow_at_work]:
             wish = {"id": "s0", "tool": ANOTHER_WISH, "arguments": {"wish": self._turn.say}}
             return Reply(text=json_text({"tool_calls": [wish]}), model="script")
-        if not self._left:
-            self._in_vain.append(one_line(asked))
+        if not self._unused_replies:
+            self._unanswered.append(one_line(asked))
             raise ModelError("script", "the script of the turn has no reply to this", retryable=False)
-        self._given += 1
-        return Reply(text=self._left.pop(0), model="script")
+        self._used_replies += 1
+        return Reply(text=self._unused_replies.pop(0), model="script")
 
     def _choice(self, chooses: Sequence[str], asked: str) -> str:
         """Return the scripted choice as JSON, with the ids of the flows in the prompt."""
         ids = {unescape(name): number for number, name in _CANDIDATE.findall(asked)}
-        read: dict[str, Any] = {"flows": [], "off": [], "values": dict(self._turn.values)}
-        for each in chooses:
-            name = each.removeprefix(OFF)
-            if each in ANSWERS:
-                read["confirm"] = {"is": each, "quote": self._turn.say}
+        reply: dict[str, Any] = {"flows": [], "off": [], "values": dict(self._turn.values)}
+        for choice in chooses:
+            if choice in ANSWERS:
+                reply["confirm"] = {"is": choice, "quote": self._turn.say}
                 continue
+            name = choice.removeprefix(OFF)
             if name not in ids:
                 self._not_offered.append(f"{name} is not among {', '.join(ids) or 'the candidates: there are none'}")
-            read["off" if each != name else "flows"].append(ids.get(name, name))
-        return json_text(read)
+            field_name = "off" if choice.startswith(OFF) else "flows"
+            reply[field_name].append(ids.get(name, name))
+        return json_text(reply)
 
     def checks(self) -> tuple[Check, ...]:
         """Return failed checks for the problems of the script in the last turn."""
@@ -391,11 +418,15 @@ class Script:
         if self._not_offered:
             seen = beginning("; ".join(self._not_offered), _SHOWN)
             failed.append(Check(name="chooses", passed=False, expected=", ".join(self._chooses or ()), seen=seen))
-        if self._in_vain or self._left:
-            replies = self._given + len(self._left)
-            asked = count_of(self._given + len(self._in_vain), "question")
-            rest = f"nothing answers {self._in_vain[0]!r}" if self._in_vain else f"nobody asked for {self._left[0]!r}"
-            seen = beginning(f"{asked}: {rest}", _SHOWN)
-            expected = f"{replies} {'reply' if replies == 1 else 'replies'}"
-            failed.append(Check(name="script", passed=False, expected=expected, seen=seen))
+        if self._unanswered:
+            rest = f"nothing answers {self._unanswered[0]!r}"
+        elif self._unused_replies:
+            rest = f"nobody asked for {self._unused_replies[0]!r}"
+        else:
+            return tuple(failed)
+        replies = self._used_replies + len(self._unused_replies)
+        expected = f"{replies} {'reply' if replies == 1 else 'replies'}"
+        asked = count_of(self._used_replies + len(self._unanswered), "question")
+        seen = beginning(f"{asked}: {rest}", _SHOWN)
+        failed.append(Check(name="script", passed=False, expected=expected, seen=seen))
         return tuple(failed)

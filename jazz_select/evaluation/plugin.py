@@ -49,11 +49,13 @@ class _Batch:
         from jazz_select.evaluation.route import Query, route_with_temp_index
 
         asked = [Query.from_case(case) for case in self.cases]
+
+        def run() -> "list[Routed]":
+            return asyncio.run(route_with_temp_index(self.registry, asked, self.routing, **self.index))
+
         with ThreadPoolExecutor(1) as thread:  # in the thread of the test a loop may run
-            found = thread.submit(
-                lambda: asyncio.run(route_with_temp_index(self.registry, asked, self.routing, **self.index))
-            ).result()
-        return {id(case): route for case, route in zip(self.cases, found, strict=True)}
+            found = thread.submit(run).result()
+        return dict(zip(map(id, self.cases), found, strict=True))
 
 
 _BATCHES: Final = pytest.StashKey[dict[int, _Batch]]()
@@ -119,7 +121,9 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
         cases = load_cases(_place(metafunc, file), registry, flows=source.flows)
     except JazzSelectError as error:
         raise pytest.Collector.CollectError(f"jazz_cases: {error}") from error
-    cache = config.cache.mkdir("jazz_select") if getattr(config, "cache", None) is not None else None
+    cache: Path | None = None
+    if getattr(config, "cache", None) is not None:  # `-p no:cacheprovider` leaves none
+        cache = config.cache.mkdir("jazz_select")
     batch = _Batch(cases=cases, registry=registry, routing=source.routing, index={**source.index, "cache": cache})
     config.stash[_BATCHES].update((id(case), batch) for case in cases)
     often = Counter(case.id for case in cases)

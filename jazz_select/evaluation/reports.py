@@ -52,8 +52,8 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
         elif each.verdict == "open":
             ET.SubElement(case, "skipped", {"message": _OPEN})
     for problem in left_out:
-        about = {"classname": _safe(name), "name": f"entry {problem.entry}" if problem.entry else "file", "time": "0"}
-        case = ET.SubElement(suite, "testcase", about)
+        title = f"entry {problem.entry}" if problem.entry else "file"
+        case = ET.SubElement(suite, "testcase", {"classname": _safe(name), "name": title, "time": "0"})
         ET.SubElement(case, "error", {"message": _safe(str(problem))})
     ET.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
@@ -115,20 +115,19 @@ def _details_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[o
 def none_line(evaluation: Evaluation) -> str:
     """Return a sentence about the detection of out-of-scope requests."""
     none = evaluation.none
+    if not none.cases:
+        answered = f", and it was answered {none.said:,} times, wrongly" if none.said else ""
+        return f"no case expects none{answered}"
     auroc = evaluation.measures["none-AUROC"]
     apart = "" if auroc.value is None else f"; P(none) tells them apart with AUROC {auroc.value:.3f}"
-    if not none.cases:
-        said = f", and it was said of {none.said:,}, wrongly" if none.said else ""
-        return f"no case expects none{said}"
     cases = "1 case expects none" if none.cases == 1 else f"{none.cases:,} cases expect none"
     if not evaluation.model and not none.said:
-        return f"{cases}; without a model nothing says so{apart}"
-    scores = ", ".join(
-        f"{name.removeprefix('none-')} {percent(evaluation.measures[name])}"
-        for name in ("none-precision", "none-recall")
-    )
+        return f"{cases}; without a model none is never answered{apart}"
+    precision = percent(evaluation.measures["none-precision"])
+    recall = percent(evaluation.measures["none-recall"])
     f1 = "" if none.f1 is None else f", F1 {none.f1:.3f}"
-    return f"{cases}, and it was said of {none.said:,}, of {none.right:,} rightly: {scores}{f1}{apart}"
+    scores = f"precision {precision}, recall {recall}{f1}"
+    return f"{cases}; none was answered {none.said:,} times, {none.right:,} rightly: {scores}{apart}"
 
 
 def choice_line(evaluation: Evaluation) -> str:
@@ -158,8 +157,10 @@ def _story(each: Judged) -> Iterator[str]:
     yield f"ranking: {', '.join(each.route.ranking)}"
     if each.chosen is not None:
         decision = each.chosen.decision
-        why = f"chosen: {', '.join(each.chosen.names) or NONE} ({decision.reason.value})"
-        yield f"{why}{f': {decision.error}' if decision.error else ''}"
+        line = f"chosen: {', '.join(each.chosen.names) or NONE} ({decision.reason.value})"
+        if decision.error:
+            line += f": {decision.error}"
+        yield line
     if each.case.why:
         yield f"why: {each.case.why}"
 

@@ -123,7 +123,9 @@ class Routed:
 
     def is_right(self, outcome: Outcome, expect: Collection[str]) -> bool:
         """Whether exactly the expected flows are taken, if no model is asked."""
-        return not expect if outcome is Outcome.NONE else {*expect} == {self.first}
+        if outcome is Outcome.NONE:
+            return not expect
+        return {*expect} == {self.first}
 
 
 async def routes(
@@ -147,23 +149,28 @@ async def routes(
         EmbeddingError: The embedder failed.
     """
     options = options or RouteOptions()
-    watched = _Watched(memory)
-    selector = FlowSelector(_Unasked(), registry, watched, agent_id, **options.for_selector())
+    recorder = _RankingRecorder(memory)
+    selector = FlowSelector(_UncalledModel(), registry, recorder, agent_id, **options.for_selector())
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # one call of select_many has one context
     for place, each in enumerate(asked):
         groups[canonical_bytes(each.context)].append(place)
+    batches: list[list[int]] = []
+    for group in groups.values():
+        for start in range(0, len(group), _AT_ONCE):
+            batches.append(group[start : start + _AT_ONCE])
     found: dict[int, Routed] = {}
-    batches = (group[at : at + _AT_ONCE] for group in groups.values() for at in range(0, len(group), _AT_ONCE))
     for places in batches:
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
-        watched.rankings.clear()
+        recorder.rankings.clear()
         began = perf_counter()
         results = await selector.select_many(requests, context=asked[places[0]].context, ask=False)
         took_s = (perf_counter() - began) / len(places)
-        rankings = iter(watched.rankings)
+        rankings = iter(recorder.rankings)
         for place, result in zip(places, results, strict=True):
             each = asked[place]
-            ranking = () if Request.from_query(each.request, each.episodes).blank else next(rankings)
+            ranking: tuple[str, ...] = ()
+            if not Request.from_query(each.request, each.episodes).blank:  # a blank one is not recalled
+                ranking = next(rankings)
             found[place] = _route(each.request, result, ranking, took_s, registry)
     return [found[place] for place in range(len(asked))]
 
@@ -207,20 +214,23 @@ def _least_error(result: FlowSelectionResult, registry: Mapping[str, BaseFlow]) 
     first = registry.get(decision.candidates[0].flow_id) if decision.candidates else None
     if first is not None and first.max_error is not None:  # its own budget takes precedence over any other
         return 0.0 if decision.reason is Reason.CONFIDENT else None
-    return next((each.expected_error for each in decision.stages if each.expected_error is not None), None)
+    for stage in decision.stages:
+        if stage.expected_error is not None:
+            return stage.expected_error
+    return None
 
 
 _OUTCOMES = {Reason.UNASKED: Outcome.ASKED, Reason.NONE: Outcome.NONE}
 
 
-class _Unasked:
+class _UncalledModel:
     """A model that is never called: with it, the selector decides as a deployment with a model does."""
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
         raise AssertionError(f"no model is asked for a route, and {len(messages)} messages came")
 
 
-class _Watched:
+class _RankingRecorder:
     """A memory that records the ranking of each request down to `DEPTH`."""
 
     def __init__(self, memory: "ProceduralMemory") -> None:
@@ -229,7 +239,8 @@ class _Watched:
         self.rankings: list[tuple[str, ...]] = []
 
     async def recall(self, query: str, *given: Any, focus: str = "", **options: Any) -> RecallResult:
-        return (await self.recall_many([query], *given, focuses=[focus] if focus else (), **options))[0]
+        focuses = [focus] if focus else ()
+        return (await self.recall_many([query], *given, focuses=focuses, **options))[0]
 
     async def recall_many(
         self, queries: Sequence[str], agent_id: str, top_k: int | Literal["auto"] = 3, *given: Any, **options: Any
@@ -238,7 +249,8 @@ class _Watched:
         deep = top_k if top_k == "auto" else max(top_k, DEPTH)
         found = await self._memory.recall_many(queries, agent_id, deep, *given, **options)
         for result in found:
-            self.rankings.append((*(str(each["flow_name"]) for each in result), *result.beyond))
+            names = [str(each["flow_name"]) for each in result]
+            self.rankings.append((*names, *result.beyond))
             if top_k != "auto":
-                del result[top_k:]
+                del result[top_k:]  # the selector sees what it asked for
         return found

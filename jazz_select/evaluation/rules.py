@@ -73,4 +73,6 @@ def judging(settings: "Settings") -> Judging:
     """Return the rules of `[tool.jazz-select.check]` combined with the settings."""
     table = rules(Judging, "check")
     is_set = "embedder" in settings.model_fields_set
-    return replace(table, embedder=settings.embedder if is_set or not table.embedder else table.embedder)
+    if table.embedder and not is_set:
+        return table
+    return replace(table, embedder=settings.embedder)

@@ -145,12 +145,14 @@ def sweep(cases: _Cases, *, at: float = 0.99) -> Sweep:
     """
     settings = [count_outcomes(cases, budget) for budget in BUDGETS]
     best = _best(settings, at)
-    reached = [each for each in settings if each.accuracy is not None]
-    nearest = max(reached, key=lambda each: (each.accuracy or 0.0, each.unasked)) if reached else None
+    nearest: Setting | None = None
+    if best is None:
+        deciding = [each for each in settings if each.accuracy is not None]
+        nearest = max(deciding, key=lambda each: (each.accuracy or 0.0, each.unasked), default=None)
     return Sweep(
         at=at,
         best=best,
-        nearest=None if best else nearest,
+        nearest=nearest,
         without=settings[0],
         levels={level: _best(settings, level) for level in sorted({*LEVELS, at})},
         held_out=_held_out(cases, at),
@@ -171,8 +173,9 @@ def count_outcomes(cases: _Cases, max_error: float) -> Setting:
 
 def _best(settings: Sequence[Setting], at: float) -> Setting | None:
     """Return the setting that saves most, the smaller budget of equals; None if none saves more than the first."""
-    enough = [each for each in settings if each.unasked > settings[0].unasked and each.right >= at * each.unasked]
-    return max(enough, key=lambda each: (each.unasked, -each.max_error), default=None)
+    without = settings[0]
+    accurate = [each for each in settings if each.unasked > without.unasked and each.right >= at * each.unasked]
+    return max(accurate, key=lambda each: (each.unasked, -each.max_error), default=None)
 
 
 def _held_out(cases: _Cases, at: float) -> Setting | None:
@@ -196,9 +199,13 @@ def _point(value: float) -> str:
 def _percent(share: float, digits: int) -> str:
     """Return a percentage, rounded down so that 100% means all."""
     scale = 100 * 10**digits
+    # The addend keeps a share such as .29, which is 28.999… in binary, from losing its last digit.
     return f"{int(share * scale + 1e-9) / 10**digits:g}%"
 
 
 def _cases_needed(at: float) -> int:
     """Return the number of right cases without a wrong one that puts the interval's lower end at a share."""
-    return -int(-(Z95**2) * at // (1 - at)) if at < 1 else 10**6
+    if at >= 1:
+        return 10**6  # no number is enough
+    # Of n right cases the lower end of Wilson's interval is n / (n + z²); solved for n, and rounded up.
+    return -int(-(Z95**2) * at // (1 - at))

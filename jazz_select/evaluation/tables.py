@@ -35,7 +35,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     for column in range(len(headers)):
         cells = [row[column] for row in kept]
         is_numeric = bool(cells) and all(cell is None or is_number(cell) for cell in cells)
-        marks.append("---:" if is_numeric else "---")
+        marks.append("---:" if is_numeric else "---")  # numbers are aligned to the right
     lines = [_markdown_row(map(markdown, headers)), f"|{'|'.join(marks)}|"]
     for row in kept:
         lines.append(_markdown_row(markdown(table_cell(cell)) for cell in row))
@@ -50,7 +50,8 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 def markdown(text: str) -> str:
     """Return a text as Markdown that renders literally, on one line and cut."""
-    escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escape(found[0]), one_cell(text))
+    escaped = _MARKS.sub(_escape, one_cell(text))
+    # A word joiner, which nobody sees, keeps a forge from reading a name or a number there.
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
@@ -59,9 +60,14 @@ def details_block(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
-def _escape(mark: str) -> str:
-    """Add a backslash before a mark; after the digits of a list number."""
-    return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
+def _escape(found: re.Match[str]) -> str:
+    """Return an entity, or the mark after a backslash."""
+    mark = found[0]
+    if mark in _ENTITIES:
+        return _ENTITIES[mark]
+    if mark.isdigit():  # the number of a list entry: its dot follows, and is what must be escaped
+        return f"{mark}\\"
+    return f"\\{mark}"
 
 
 def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:
@@ -93,7 +99,10 @@ class Framed:
 
     def _repr_html_(self) -> str:
         rows, columns = self._frame()
-        return page_html(rows_html(columns, [[table_cell(row[name]) for name in columns] for row in rows], str(self)))
+        cells: list[list[str]] = []
+        for row in rows:
+            cells.append([table_cell(row[name]) for name in columns])
+        return page_html(rows_html(columns, cells, str(self)))
 
     def _frame(self) -> Frame:
         """Return the rows, and the columns for an empty table."""

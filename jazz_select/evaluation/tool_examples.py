@@ -91,11 +91,10 @@ class ToolExamples(BaseModel):
 
     def with_texts(self, texts: Iterable[tuple[Tool, Sequence[str]]]) -> "ToolExamples":
         """Return a copy with these texts in place of those of the same tools."""
-        added = {
-            tool.name: ExamplesOfTool(definition=definition_of(tool), examples=tuple(map(yaml_text, each)))
-            for tool, each in texts
-        }
-        return self.model_copy(update={"tools": {**self.tools, **added}})
+        tools = dict(self.tools)
+        for tool, each in texts:
+            tools[tool.name] = ExamplesOfTool(definition=definition_of(tool), examples=tuple(map(yaml_text, each)))
+        return self.model_copy(update={"tools": tools})
 
     def save(self, file: Path) -> None:
         """Replace the file atomically.
@@ -193,17 +192,19 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     drafts = Drafts(placement, DuplicateIndex((), numbers=False), most)
     client = client_for(model)
     writer = Writer(client=client, timeout_s=timeout_s)
-    places, filtering = asyncio.Semaphore(_AT_ONCE), asyncio.Lock()
+    places = asyncio.Semaphore(_AT_ONCE)
+    filtering = asyncio.Lock()  # a text is compared with those that were taken before it
 
     async def write(flow: BaseFlow) -> bool:
         async with places:
             texts = await drafts.ask_examples(flow, writer)
         if texts is None:
             return False
-        spelled = [yaml_text(text) for text in texts]  # which may be longer than what was written
+        # As the file has them, which may be longer: the filters look at how long a text is.
+        as_saved = [yaml_text(text) for text in texts]
         async with filtering:
             try:
-                await in_thread(drafts.take, flow, spelled)
+                await in_thread(drafts.take, flow, as_saved)
             except JazzSelectError as error:
                 drafts.notes.append(f"no examples were kept for {flow.name}: {describe_error(error)}")
                 return False
@@ -215,13 +216,15 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     finally:
         if client is not model:
             await client.aclose()
-    left = len(possible) - len(asked)
-    more = (f"{left} of {len(possible)} tools were not asked about: write again for these",) if left else ()
+    notes = list(drafts.notes)
+    if len(possible) > len(asked):
+        skipped = len(possible) - len(asked)
+        notes.append(f"{skipped} of {len(possible)} tools were not asked about: write again for these")
     return WrittenExamples(
         texts=[(tool, _texts(drafts, tool.name)) for tool, task in tasks if task.result()],
         asked=len(asked),
         dropped=dict(drafts.dropped),
-        notes=(*drafts.notes, *more),
+        notes=tuple(notes),
         took_s=perf_counter() - began,
     )
 
@@ -262,9 +265,12 @@ def examples_in_log(
     evidence = read_evidence(entries, flows=names, may_change=may_change, why_unfit=why_unfit)
     counted = [*evidence.certain, *witnessed(evidence.hints, may_change=may_change)]
     found: dict[str, list[str]] = {}
-    for each in sorted(counted, key=lambda one: -one.at):
-        if each.right in names and len(found.setdefault(each.right, [])) < most:
-            found[each.right].append(each.request)
+    for each in sorted(counted, key=lambda one: -one.at):  # the latest first
+        if each.right not in names:
+            continue
+        texts = found.setdefault(each.right, [])
+        if len(texts) < most:
+            texts.append(each.request)
     return {name: tuple(texts) for name, texts in found.items()}
 
 
@@ -273,7 +279,8 @@ def _as_flows(tools: Collection[Tool], known: ToolExamples) -> dict[str, BaseFlo
 
     A tool whose texts no flow may have is left out.
     """
-    examples, made = known.examples_for(tools), dict[str, BaseFlow]()
+    examples = known.examples_for(tools)
+    made: dict[str, BaseFlow] = {}
     for tool in tools:
         about = tool_card(tool).description
         with suppress(FlowError):
@@ -281,7 +288,7 @@ def _as_flows(tools: Collection[Tool], known: ToolExamples) -> dict[str, BaseFlo
                 name=tool.name,
                 description=about,
                 examples=examples.get(tool.name, ()),
-                registry=FlowRegistry(min_examples=0),
+                registry=FlowRegistry(min_examples=0),  # not the default one, where it would be a flow of the user
             )
     return made
 

@@ -77,7 +77,9 @@ class Known:
         """
         if self.right:
             return route.first in self.right
-        return route.outcome is Outcome.NONE or (route.outcome is Outcome.ASKED and is_none_suspected(route.p_none))
+        if route.outcome is Outcome.ASKED:
+            return is_none_suspected(route.p_none)
+        return route.outcome is Outcome.NONE
 
 
 class Scales:
@@ -115,11 +117,11 @@ class Scales:
         sides = ((self._authored, self._labelled), (self._hold_out_examples, self._own))
         found: list[Routed] = []
         for flows, judged in sides:
-            if judged:
-                asked = [each.asked for each in judged]
-                found += await route_with_temp_index(
-                    taught(flows, version).registry, asked, self._routing, **self._index
-                )
+            if not judged:
+                continue
+            asked = [each.asked for each in judged]
+            registry = taught(flows, version).registry
+            found += await route_with_temp_index(registry, asked, self._routing, **self._index)
         return found
 
     def cost(self, before: Sequence[Routed], after: Sequence[Routed]) -> Cost:
@@ -163,22 +165,22 @@ def _hold_out_examples(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, 
         if len(flow.examples) >= _LEAST_EXAMPLES and takes_examples(flow):
             own[flow.id] = min(flow.examples, key=lambda each: _hash(f"{flow.name} {each}"))
     if len(own) > _MOST_OWN:
-        own = {each: own[each] for each in sorted(own, key=_hash)[:_MOST_OWN]}
+        own = {name: own[name] for name in sorted(own, key=_hash)[:_MOST_OWN]}
     made = FlowRegistry(min_examples=0)
     for flow in authored.values():
-        again = copy(flow)
+        duplicate = copy(flow)
         if flow.id in own:
-            again.examples = tuple(each for each in flow.examples if each != own[flow.id])
-        made.register(again)
-    return made, [
-        Known(asked=Query(request=text), right=frozenset({authored[each].name})) for each, text in own.items()
-    ]
+            duplicate.examples = tuple(text for text in flow.examples if text != own[flow.id])
+        made.register(duplicate)
+    known = [Known(asked=Query(request=text), right=frozenset({authored[name].name})) for name, text in own.items()]
+    return made, known
 
 
 def _gain(requests: int, right: int, won: int, lost: int) -> Gain:
     if not requests:
         return Gain(requests=0, before=0.0, after=0.0, low=0.0, high=0.0)
     change = (won - lost) / requests
+    # A request changes by +1, -1 or 0: its variance is the mean of the squares less the square of the mean.
     error = sqrt(max(0.0, (won + lost) / requests - change**2) / requests)
     return Gain(
         requests=requests,
@@ -259,28 +261,32 @@ async def compared(
         flows = taught(registry, side)
         notes += flows.notes
         sides.append(await route_with_temp_index(flows.registry, asked, routing, embedder=embedder, language=language))
-    learned = {spelling_key(text) for texts in version.examples.values() for text in texts}
-    changes = [
-        Change(
-            request=each.request,
-            before=before.first,
-            after=after.first,
-            right=each.right if each.is_corrected_by_human else None,
-            learned=spelling_key(each.request) in learned,
+    learned: set[str] = set()
+    for texts in version.examples.values():
+        learned.update(map(spelling_key, texts))
+    changes: list[Change] = []
+    mended = broken = unseen_mended = 0
+    for entry, before, after in zip(logged, *sides, strict=True):
+        if before.first == after.first:
+            continue
+        right = entry.right if entry.is_corrected_by_human else None
+        is_learned = spelling_key(entry.request) in learned
+        was_right = before.first in (right or ())
+        is_right = after.first in (right or ())
+        mended += is_right and not was_right
+        unseen_mended += is_right and not was_right and not is_learned
+        broken += was_right and not is_right
+        changes.append(
+            Change(request=entry.request, before=before.first, after=after.first, right=right, learned=is_learned)
         )
-        for each, before, after in zip(logged, *sides, strict=True)
-        if before.first != after.first
-    ]
-    mended = [each for each in changes if each.right and each.after in each.right and each.before not in each.right]
-    broken = [each for each in changes if each.right and each.before in each.right and each.after not in each.right]
     return Trial(
         version=version.number,
         live=overlay.live,
         requests=len(logged),
         changed=len(changes),
-        mended=len(mended),
-        broken=len(broken),
-        unseen_mended=sum(not each.learned for each in mended),
+        mended=mended,
+        broken=broken,
+        unseen_mended=unseen_mended,
         changes=tuple(changes[:_SHOWN]),
         notes=tuple(dict.fromkeys(notes)),
     )

@@ -46,6 +46,7 @@ def write_whole(
     file leaves the old one there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the file: only within one file system is a rename atomic. The name is cut, since systems limit its length.
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")
     try:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _OWN if private else _SHARED)
