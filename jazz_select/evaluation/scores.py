@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Final
 
+from jazz_select.chat.client import total_usage
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import CaseProblem
 from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
@@ -17,6 +18,7 @@ from jazz_select.json_values import plain
 from jazz_select.selector.forecast import Forecast
 from jazz_select.stages import StageName
 from jazz_select.text import count_of
+from jazz_select.values import Usage
 
 _ORDER: Final[tuple[StageName, ...]] = ("recall", "transformer", "decider", "chat", "user")
 
@@ -38,8 +40,9 @@ class StageMeasures:
     @classmethod
     def from_cases(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
         """Count a stage over the cases."""
-        asked = decided = right = failed = input_tokens = output_tokens = 0
+        asked = decided = right = failed = 0
         took_s: float = 0
+        usage: Usage | None = None
         for case in cases:
             if case.chosen is None:
                 continue
@@ -53,9 +56,7 @@ class StageMeasures:
                     right += case.exact
                 elif record.outcome == "failed":
                     failed += 1
-                if record.usage is not None:
-                    input_tokens += record.usage.input_tokens
-                    output_tokens += record.usage.output_tokens
+                usage = total_usage(usage, record.usage)
         return cls(
             name=name,
             cases=len(cases),
@@ -63,8 +64,8 @@ class StageMeasures:
             decided=decided,
             right=right,
             failed=failed,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
+            input_tokens=0 if usage is None else usage.input_tokens,
+            output_tokens=0 if usage is None else usage.output_tokens,
             took_s=took_s,
         )
 
@@ -152,7 +153,8 @@ class Choices:
     @classmethod
     def from_judged(cls, model: str, judged: Sequence[Judged]) -> "Choices":
         """Count the choices in judged cases."""
-        exact = failed = asked = calls = input_tokens = output_tokens = 0
+        exact = failed = asked = calls = 0
+        usage: Usage | None = None
         tiers: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         for case in judged:
@@ -165,9 +167,7 @@ class Choices:
             failed += bool(decision.error)
             asked += bool(own_calls or decision.error)
             calls += own_calls
-            if decision.usage is not None:
-                input_tokens += decision.usage.input_tokens
-                output_tokens += decision.usage.output_tokens
+            usage = total_usage(usage, decision.usage)
             tiers[decision.tier.value] += 1
             reasons[decision.reason.value] += 1
         return cls(
@@ -176,8 +176,8 @@ class Choices:
             failed=failed,
             asked=asked,
             calls=calls,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
+            input_tokens=0 if usage is None else usage.input_tokens,
+            output_tokens=0 if usage is None else usage.output_tokens,
             tiers=dict(tiers.most_common()),
             reasons=dict(reasons.most_common()),
         )
@@ -234,19 +234,23 @@ class Evaluation(Framed):
         measures["none-precision"] = Measure.share(none.right, none.said)
         measures["none-recall"] = Measure.share(none.right, none.cases)
         measures["none-F1"] = Measure(value=none.f1, cases=none.cases)
-        doubts = [(each.route.p_none, not each.expect) for each in self.judged if each.route.p_none is not None]
-        auroc = metrics.separation([p_none for p_none, _ in doubts], [is_none for _, is_none in doubts])
-        measures["none-AUROC"] = Measure(value=auroc, cases=len(doubts))
-        sure = [
-            (each.route.confidence, each.route.first in each.expect)
-            for each in self.judged
-            if each.route.confidence is not None
-        ]
-        confidences, right = [each for each, _ in sure], [each for _, each in sure]
-        measures["AUROC"] = Measure(value=metrics.separation(confidences, right), cases=len(sure))
-        measures["ECE"] = Measure(value=metrics.calibration_error(confidences, right), cases=len(sure))
-        for group in self.groups[1:]:
-            measures |= {f"{group.name}:{name}": measure for name, measure in group.measures.items()}
+        doubts: list[float] = []
+        expects_none: list[bool] = []
+        confidences: list[float] = []
+        is_right: list[bool] = []
+        for each in self.judged:
+            if each.route.p_none is not None:
+                doubts.append(each.route.p_none)
+                expects_none.append(not each.expect)
+            if each.route.confidence is not None:
+                confidences.append(each.route.confidence)
+                is_right.append(each.route.first in each.expect)
+        measures["none-AUROC"] = Measure(value=metrics.separation(doubts, expects_none), cases=len(doubts))
+        measures["AUROC"] = Measure(value=metrics.separation(confidences, is_right), cases=len(confidences))
+        measures["ECE"] = Measure(value=metrics.calibration_error(confidences, is_right), cases=len(confidences))
+        for group in self.groups[1:]:  # the first has all cases, and its measures have no prefix
+            for name, measure in group.measures.items():
+                measures[f"{group.name}:{name}"] = measure
         return measures
 
     @cached_property
@@ -282,50 +286,55 @@ class Evaluation(Framed):
         pairs: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for expected, first, request in self._mistakes:
             pairs[expected, first].append(request)
-        found = [
-            Confusion(expected=expected, first=first, count=len(requests), requests=tuple(requests[:_SHOWN]))
-            for (expected, first), requests in pairs.items()
-        ]
+        found: list[Confusion] = []
+        for (expected, first), requests in pairs.items():
+            shown = tuple(requests[:_SHOWN])
+            found.append(Confusion(expected=expected, first=first, count=len(requests), requests=shown))
         return tuple(sorted(found, key=lambda each: (-each.count, each.expected, each.first)))
 
     @cached_property
     def _mistakes(self) -> tuple[tuple[str, str, str], ...]:
+        """The expected flow, the one in its place and the request of each mistake; an empty name for none."""
         found: list[tuple[str, str, str]] = []
         for each in self.judged:
+            request = each.case.request
+            if not each.expect:
+                # Without a model, a request that one would be asked about is not decided yet.
+                is_decided = each.chosen is not None or each.route.outcome is Outcome.TAKEN
+                if each.taken and is_decided:
+                    found.append(("", each.taken[0], request))
+                continue
             places = _places(each)
-            wrong = [name for name in places if name not in each.expect]
-            lacking = [name for name in each.case.expect if name not in places]
-            if each.expect:
-                first = wrong or [""]
-                found += [(name, first[min(at, len(first) - 1)], each.case.request) for at, name in enumerate(lacking)]
-            elif each.taken and (each.chosen is not None or each.route.outcome is Outcome.TAKEN):
-                found.append(("", each.taken[0], each.case.request))
+            missing = [name for name in each.case.expect if name not in places]
+            wrong = [name for name in places if name not in each.expect] or [""]
+            for number, name in enumerate(missing):
+                # Of several the nth missing one is paired with the nth wrong one, and the rest with the last.
+                found.append((name, wrong[min(number, len(wrong) - 1)], request))
         return tuple(found)
 
     @cached_property
     def misses(self) -> tuple[Miss, ...]:
         """The cases whose right flows are not first, worst first."""
-        found = [
-            Miss(
+        found: list[Miss] = []
+        for each in self.judged:
+            if not each.expect or each.recall_at_1 == 1:
+                continue
+            miss = Miss(
                 request=each.case.request,
                 expect=each.case.expect,
                 first=each.route.first,
                 rank=metrics.depth_of(each.route.ranking[:DEPTH], each.expect),
                 id=each.case.id,
             )
-            for each in self.judged
-            if each.expect and each.recall_at_1 < 1
-        ]
+            found.append(miss)
         return tuple(sorted(found, key=lambda miss: -(miss.rank or DEPTH + 1)))
 
     @cached_property
     def choices(self) -> Choices | None:
         """The model's choices; None if none was asked."""
-        return (
-            Choices.from_judged(self.model, self.judged)
-            if any(each.chosen is not None for each in self.judged)
-            else None
-        )
+        if all(each.chosen is None for each in self.judged):
+            return None
+        return Choices.from_judged(self.model, self.judged)
 
     @cached_property
     def sweep(self) -> Sweep:
@@ -341,7 +350,8 @@ class Evaluation(Framed):
     def stages(self) -> list[StageMeasures]:
         """The stages, in the order in which they are asked; empty if none was run."""
         cases = [each for each in self.judged if each.chosen is not None and each.chosen.decision.stages]
-        return [found for name in _ORDER if (found := StageMeasures.from_cases(name, cases)).asked]
+        stages = [StageMeasures.from_cases(name, cases) for name in _ORDER]
+        return [stage for stage in stages if stage.asked]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: times in seconds, None for unknown values."""
@@ -377,16 +387,16 @@ class Evaluation(Framed):
 
     def _frame(self) -> Frame:
         rows = [each.row() for each in self.judged]
-        return rows, [*rows[0]] if rows else ()
+        columns = list(rows[0]) if rows else ()
+        return rows, columns
 
     def __str__(self) -> str:
         """Return one line: the numbers of cases and flows, and the main measures."""
-        measures = [
-            f"{name} {each.value:.1%}"
-            for name, each in self.measures.items()
-            if name in _IN_SUMMARY and each.value is not None
-        ]
-        return ", ".join((count_of(len(self.judged), "case"), count_of(self.flows, "flow"), *measures))
+        parts = [count_of(len(self.judged), "case"), count_of(self.flows, "flow")]
+        for name, measure in self.measures.items():
+            if name in _IN_SUMMARY and measure.value is not None:
+                parts.append(f"{name} {measure.value:.1%}")
+        return ", ".join(parts)
 
 
 def _places(each: Judged) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates
+from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates, RouteChange
 from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.reasons import reasons
 from jazz_select.evaluation.changes.route_book import RouteBook
@@ -83,16 +83,18 @@ async def diff(  # noqa: PLR0913 - options with a name
     kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, routing=routing, embedder=embedder, language=language)
     job = partial(Job, routing=routing, embedder=embedder, language=language, agent_id=agent_id)
-    job = partial(job, learned=_lesson(place, learned))
+    job = partial(job, learned=_live_version(place, learned))
     async with AsyncExitStack() as stack:
         runs = [SideRun(job(side=side), book, stack) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
         found = Difference.between(older, newer, asked, gates)
         if found.moved and all(run.side.index is None for run in runs):
             found = await _explain_moves(found, (older, newer), runs[1], book)
+    notes += left_out
     if left_out:
         found = replace(found, failures=(_wrong_cases(left_out), *found.failures))
-    notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
+    if not found.after.labelled and not found.before.labelled:
+        notes += (_NO_CASES,)
     return replace(found, notes=(*found.notes, *notes), took_s=perf_counter() - began)
 
 
@@ -102,19 +104,22 @@ async def _explain_moves(
     """Return the difference with the reason for each move, from the book if the same requests moved before."""
     before, after = sides
     moved = [(each.key, each.before.first, each.after.first) for each in found.changes]
-    both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
-    whys = book.load("reasons", both, dict[str, str])
+    key = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
+    whys = book.load("reasons", key, dict[str, str])
     if whys is None:
-        whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, run.undone)).items()}
-        book.keep("reasons", both, whys)
-    told = tuple(replace(each, why=whys.get(str(place), each.why)) for place, each in enumerate(found.changes))
-    return replace(found, changes=told)
+        by_place = await reasons(found, before.flows, after.flows, run.undone)
+        whys = {str(place): why for place, why in by_place.items()}  # keys of JSON are texts
+        book.keep("reasons", key, whys)
+    changes: list[RouteChange] = []
+    for place, change in enumerate(found.changes):
+        changes.append(replace(change, why=whys.get(str(place), change.why)))
+    return replace(found, changes=tuple(changes))
 
 
 def _wrong_cases(left_out: Sequence[str]) -> GateFailure:
-    many = len(left_out)
-    message = f"cases: {many} {'line says' if many == 1 else 'lines say'} what is wrong with them: {left_out[0]}"
-    return GateFailure(gate="cases", allowed="0", found=str(many), message=message)
+    count = len(left_out)
+    message = f"cases: {count} {'line says' if count == 1 else 'lines say'} what is wrong with them: {left_out[0]}"
+    return GateFailure(gate="cases", allowed="0", found=str(count), message=message)
 
 
 def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
@@ -130,9 +135,11 @@ def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
     return folder, ()
 
 
-def _lesson(place: Path, learned: Overlay | Path | None) -> dict[str, Any] | None:
-    overlay = load_overlay(place / learned, must_exist=True) if isinstance(learned, Path) else learned
-    live = None if overlay is None else overlay.version("live")
+def _live_version(place: Path, learned: Overlay | Path | None) -> dict[str, Any] | None:
+    """Return the live version of what was learned, as the process of a side reads it."""
+    if isinstance(learned, Path):
+        learned = load_overlay(place / learned, must_exist=True)
+    live = None if learned is None else learned.version("live")
     return None if live is None else live.model_dump(mode="json")
 
 
@@ -148,7 +155,8 @@ def _load_cases(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[C
         found += read.cases
         notes += [f"left out: {problem}" for problem in read.errors[:_PROBLEMS]]
         more = len(read.errors) - _PROBLEMS
-        notes += [f"left out: {more} more of {each}"] if more > 0 else []
+        if more > 0:
+            notes.append(f"left out: {more} more of {each}")
     return found, tuple(notes)
 
 
@@ -163,19 +171,21 @@ async def _snapshots(
     runs: Sequence[SideRun], cases: Sequence[Case], logged: Sequence[str | Query]
 ) -> tuple[SideState, SideState, tuple[Probe, ...]]:
     opened = await asyncio.gather(*(run.open() for run in runs), return_exceptions=True)
-    failed = next((each for each in opened if isinstance(each, BaseException)), None)
-    if failed is not None:
-        well = [run for run, each in zip(runs, opened, strict=True) if each is None]
-        for run in well:  # what can be judged is judged, for the next time
-            asked = questions(cases, logged, run.catalogue.flows)
-            await run.route(asked, _sample_counted(asked))
-        raise failed
+    failures = [each for each in opened if isinstance(each, BaseException)]
+    if failures:
+        # What can be judged is judged and kept, so that only the other side is left for the next run.
+        for run, failure in zip(runs, opened, strict=True):
+            if failure is None:
+                asked = questions(cases, logged, run.catalogue.flows)
+                await run.route(asked, _sample_counted(asked))
+        raise failures[0]
     if not any(run.catalogue.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
         raise ConfigError(f"there are no flows at {places}: name them with --flows")
     asked = questions(cases, logged, *(run.catalogue.flows for run in runs))
     counted = _sample_counted(asked)
-    if (digest := runs[0].catalogue.digest) and digest == runs[1].catalogue.digest:
+    digest = runs[0].catalogue.digest
+    if digest and digest == runs[1].catalogue.digest:  # one catalogue, which is judged once
         older = await runs[0].route(asked, counted)
         return older, replace(older, label=runs[1].side.label, notes=()), asked
     older, newer = await asyncio.gather(*(run.route(asked, counted) for run in runs))

@@ -71,7 +71,9 @@ class FlowChanges:
             return f"{name} was removed"
         if name in self.renamed.values():
             return f"{name} has a new name"
-        return f"{name} changed ({', '.join(self.changed[name])})" if name in self.changed else ""
+        if name in self.changed:
+            return f"{name} changed ({', '.join(self.changed[name])})"
+        return ""
 
     @property
     def any(self) -> bool:
@@ -96,16 +98,17 @@ def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
 
 def _find_renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
     """Return the most similar pairs, each flow at most once. Swapping the versions gives the same pairs."""
-    likeness = sorted(
-        (-alike, *sorted((old, now)), old, now)
-        for old in gone
-        for now in new
-        if (alike := _similarity(gone[old], new[now]))
-    )
+    candidates: list[tuple[float, list[str], str, str]] = []
+    for old in gone:
+        for now in new:
+            similarity = _similarity(gone[old], new[now])
+            if similarity:
+                # Equal pairs are ordered by both names, whichever version is the earlier one.
+                candidates.append((-similarity, sorted((old, now)), old, now))
     pairs: dict[str, str] = {}
-    for *_, old, now in likeness:
+    for _, _, old, now in sorted(candidates):
         if old not in pairs and now not in pairs.values():
-            pairs[str(old)] = str(now)
+            pairs[old] = now
     return pairs
 
 
@@ -115,8 +118,11 @@ def _similarity(one: _Fields, other: _Fields) -> float:
     has_content = any(one[field] for field in both & {"description", "examples"})
     if has_content and all(one[field] == other[field] for field in both):
         return 1.0
-    mine, theirs = set(map(str, one.get("examples") or ())), set(map(str, other.get("examples") or ()))
-    share = len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
+    mine = set(map(str, one.get("examples") or ()))
+    theirs = set(map(str, other.get("examples") or ()))
+    if not mine or not theirs:
+        return 0.0
+    share = len(mine & theirs) / len(mine | theirs)
     return share if share >= _ALIKE else 0.0
 
 
@@ -180,9 +186,10 @@ class RouteChange(Probe):
     def details(self) -> list[str]:
         """Lines about every difference except the first candidate, and the known reason."""
         before, after = self.before, self.after
-        moves = [*(f"+{name}" for name in self.entered), *(f"-{name}" for name in self.left)]
+        moves = [f"+{name}" for name in self.entered] + [f"-{name}" for name in self.left]
         more = len(moves) - _MOST_NAMED
-        moves = [*moves[:_MOST_NAMED], f"and {more} more"] if more > 1 else moves
+        if more > 1:  # a single one takes no more room than its count
+            moves = [*moves[:_MOST_NAMED], f"and {more} more"]
         of_first = f" of {after.first}" if self.effect is Effect.SURER else ""
         texts = {
             ChangeKind.CANDIDATES: f"candidates {' '.join(moves)}",
@@ -192,10 +199,12 @@ class RouteChange(Probe):
         lines = [line for kind, line in texts.items() if kind in self.kinds]
         if self.effect is Effect.GONE:
             lines.append(f"lost its flow: {', '.join(self.expect or ())}")
-        wrong = bool(self.expect) and not {before.first, after.first} & set(self.expect or ())
-        if self.effect is Effect.SURER or (wrong and ChangeKind.FIRST in self.kinds):
+        is_wrong = bool(self.expect) and {before.first, after.first}.isdisjoint(self.expect or ())
+        if self.effect is Effect.SURER or (is_wrong and ChangeKind.FIRST in self.kinds):
             lines.append(f"right is {', '.join(self.expect or ()) or 'no flow'}")
-        return [*lines, self.why] if self.why else lines
+        if self.why:
+            lines.append(self.why)
+        return lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,15 +243,21 @@ class Totals:
     @property
     def figures(self) -> dict[str, str]:
         """Each number as text, by its label."""
-        first = self.recall_at_1
+        recall = asking = tokens = "–"
+        if self.recall_at_1 is not None:
+            recall = f"{self.recall_at_1:.1%} of {self.labelled:,}"
+        if self.users:
+            asking = f"{self.asked:,} of {self.users:,} ({self.asked_share:.1%})"
+        if self.counted:
+            tokens = f"{self.prompt_tokens:,} in {self.counted:,}"
         return {
             "flows": f"{self.flows:,}",
-            "R@1": "–" if first is None else f"{first:.1%} of {self.labelled:,}",
+            "R@1": recall,
             "requests": f"{self.requests:,}",
-            "would ask a model": f"{self.asked:,} of {self.users:,} ({self.asked_share:.1%})" if self.users else "–",
+            "would ask a model": asking,
             "decided without": f"{self.taken:,}",
             "lead nowhere": f"{self.none:,}",
-            "tokens of prompts": f"{self.prompt_tokens:,} in {self.counted:,}" if self.counted else "–",
+            "tokens of prompts": tokens,
         }
 
 
@@ -288,7 +303,11 @@ class Difference(Framed):
         """Compare two versions over the requests that both were asked, and apply the gates."""
         flows = FlowChanges.between(base.flows, head.flows)
         pairs = [_RoutePair.from_sides(probe, base, head, flows) for probe in asked]
-        changes = [change for pair in pairs if (change := _change(pair, flows)) is not None]
+        changes: list[RouteChange] = []
+        for pair in pairs:
+            change = _change(pair, flows)
+            if change is not None:
+                changes.append(change)
         difference = cls(
             base=base.label,
             head=head.label,
@@ -299,7 +318,9 @@ class Difference(Framed):
             after=_totals(head, pairs, older=False),
             notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
         )
-        return difference if gates is None else replace(difference, failures=gates.failures(difference))
+        if gates is None:
+            return difference
+        return replace(difference, failures=gates.failures(difference))
 
     @property
     def moved(self) -> tuple[RouteChange, ...]:
@@ -346,13 +367,15 @@ class Difference(Framed):
         others = len(self.changes) - moved - behind
         parts = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
         if others:
-            parts.append(
-                f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
-            )
+            verb = "changes" if others == 1 else "change"
+            parts.append(f"{others:,} more {verb} in candidates, outcome or confidence")
         if behind:
-            parts.append(f"{behind:,} {'has' if behind == 1 else 'have'} other candidates behind the same first")
-        if away := len(self.led_away):
-            parts.append(f"{away:,} {'example lies' if away == 1 else 'examples lie'} with another flow now")
+            verb = "has" if behind == 1 else "have"
+            parts.append(f"{behind:,} {verb} other candidates behind the same first")
+        away = len(self.led_away)
+        if away:
+            what = "example lies" if away == 1 else "examples lie"
+            parts.append(f"{away:,} {what} with another flow now")
         if self.after.labelled:
             gone = sum(each.effect is Effect.GONE for each in self.broken)
             lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
@@ -367,11 +390,7 @@ class Difference(Framed):
         """Return plain JSON types: times in seconds, `None` for unknown values."""
         return {
             **asdict(self),
-            "changes": [
-                {name: getattr(each, name) for name in _OF_CHANGE}
-                | {"before": _route_to_dict(each.before), "after": _route_to_dict(each.after)}
-                for each in self.changes
-            ],
+            "changes": list(map(_change_to_dict, self.changes)),
             "summary": self.summary,
             "passed": self.passed,
             "before": _totals_to_dict(self.before),
@@ -392,8 +411,16 @@ _COLUMNS = (
 
 
 def _row(change: Mapping[str, Any]) -> dict[str, Any]:
-    sides = {f"{name}_{side}": change[side][name] for name in _SIDES for side in ("before", "after")}
-    return {name: sides[name] if name in sides else change[name] for name in _COLUMNS}
+    row = {name: change[name] for name in _OF_CHANGE}
+    for name in _SIDES:
+        row[f"{name}_before"] = change["before"][name]
+        row[f"{name}_after"] = change["after"][name]
+    return {name: row[name] for name in _COLUMNS}
+
+
+def _change_to_dict(change: RouteChange) -> dict[str, Any]:
+    values = {name: getattr(change, name) for name in _OF_CHANGE}
+    return values | {"before": _route_to_dict(change.before), "after": _route_to_dict(change.after)}
 
 
 def _route_to_dict(route: Routed) -> dict[str, Any]:
@@ -426,8 +453,11 @@ def sure_in_words(confidence: float | None) -> str:
     name = confidence_class(confidence)
     if confidence is None:
         return name
-    spellings = (f"{confidence:.{digits}f}" for digits in range(2, 7))
-    return f"{name} ({next((each for each in spellings if confidence_class(float(each)) == name), confidence)})"
+    for digits in range(2, 7):
+        rounded = f"{confidence:.{digits}f}"
+        if confidence_class(float(rounded)) == name:
+            return f"{name} ({rounded})"
+    return f"{name} ({confidence})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,18 +490,25 @@ def _route(side: SideState, probe: Probe) -> Routed:
 
 
 def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
-    probe, before, after, had, has = pair.probe, pair.before, pair.after, pair.had, pair.has
+    probe, before, after = pair.probe, pair.before, pair.after
     kinds = tuple(_kinds(before, after, flows))
-    gone = probe.source is Source.CASE and had and has is None
-    if not kinds and not gone:
+    has_lost_flow = probe.source is Source.CASE and pair.had and pair.has is None
+    if not kinds and not has_lost_flow:
         return None
-    effect = _effect(_rightness(before, had), _rightness(after, has))
-    if gone:
+    rightness = _rightness(after, pair.has)
+    effect = _effect(_rightness(before, pair.had), rightness)
+    if has_lost_flow:
         effect = Effect.GONE
-    elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _rightness(after, has) in {0, 1}:
-        effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
+    elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and rightness in {0, 1}:
+        # The first is wrong on both sides: with more confidence it may now be taken without a model.
+        is_surer = (after.confidence or 0) > (before.confidence or 0)
+        effect = Effect.SURER if is_surer else Effect.NONE
     entered, left = _moved_candidates(before, after, flows)
-    reasons = dict.fromkeys(filter(None, (flows.describe(before.first), flows.describe(after.first))))
+    why = ""
+    if ChangeKind.FIRST in kinds:
+        changes = dict.fromkeys((flows.describe(before.first), flows.describe(after.first)))
+        reasons = [change for change in changes if change]
+        why = f"perhaps {'; '.join(reasons)}" if reasons else ""
     return RouteChange(
         asked=probe.asked,
         source=probe.source,
@@ -482,7 +519,7 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
         effect=effect,
         entered=entered,
         left=left,
-        why=f"perhaps {'; '.join(reasons)}" if reasons and ChangeKind.FIRST in kinds else "",
+        why=why,
     )
 
 
@@ -496,15 +533,16 @@ def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[Change
     if before.outcome is not after.outcome and known != {None, True}:
         yield ChangeKind.OUTCOME
     old, new = before.confidence, after.confidence
-    drifted = old is not None and new is not None and abs(old - new) < _DRIFT
-    if not drifted and confidence_class(old) != confidence_class(new):
+    is_close = old is not None and new is not None and abs(old - new) < _DRIFT
+    if not is_close and confidence_class(old) != confidence_class(new):
         yield ChangeKind.CONFIDENCE
 
 
 def _moved_candidates(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
     earlier = {flows.now(old): old for old in before.candidates}
     entered = tuple(name for name in after.candidates if name not in earlier)
-    return entered, tuple(old for name, old in earlier.items() if name not in after.candidates)
+    left = tuple(old for name, old in earlier.items() if name not in after.candidates)
+    return entered, left
 
 
 def expected_flows(
@@ -556,27 +594,32 @@ _WORSE = BROKEN | {Effect.SURER}
 
 def _harm(change: RouteChange) -> tuple[object, ...]:
     """Sort key: broken cases, moved firsts (logged requests before examples), other harm, improvements, the rest."""
-    worse = change.effect in _WORSE
-    moved = ChangeKind.FIRST in change.kinds
-    if worse and change.source is Source.CASE:
+    is_worse = change.effect in _WORSE
+    if is_worse and change.source is Source.CASE:
         group = 0
     elif change.effect in _BETTER:
         group = 3
-    elif moved or worse:
-        group = 1 if moved else 2
+    elif ChangeKind.FIRST in change.kinds:
+        group = 1
+    elif is_worse:
+        group = 2
+    elif change.kinds != (ChangeKind.CANDIDATES,):
+        group = 4
     else:
-        group = 4 if change.kinds != (ChangeKind.CANDIDATES,) else 5
-    return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
+        group = 5
+    effect = _EFFECTS[change.effect] if is_worse else 0
+    return (group, effect, _SOURCES[change.source], change.request, change.episodes)
 
 
 def _confusions(routes: Sequence[_RoutePair], flows: FlowChanges) -> tuple[NewConfusion, ...]:
     """Return the pairs that grew, those that grew most first, by the names of the later version."""
-    before, after = (_pairs(routes, flows, older=older) for older in (True, False))
-    grown = [
-        NewConfusion(expected=pair[0], first=pair[1], before=before[pair], after=count)
-        for pair, count in after.items()
-        if count > before[pair]
-    ]
+    before = _pairs(routes, flows, older=True)
+    after = _pairs(routes, flows, older=False)
+    grown: list[NewConfusion] = []
+    for pair, count in after.items():
+        if count > before[pair]:
+            expected, first = pair
+            grown.append(NewConfusion(expected=expected, first=first, before=before[pair], after=count))
     return tuple(sorted(grown, key=lambda each: (each.before - each.after, each.expected, each.first)))
 
 
@@ -586,7 +629,9 @@ def _pairs(routes: Sequence[_RoutePair], flows: FlowChanges, *, older: bool) -> 
         route, right = each.side(older=older)
         if right and route.first and route.first not in right:
             expected, first = right[0], route.first
-            pairs[(flows.now(expected), flows.now(first)) if older else (expected, first)] += 1
+            if older:  # counted by the names of the later version, like the pairs beside it
+                expected, first = flows.now(expected), flows.now(first)
+            pairs[expected, first] += 1
     return pairs
 
 
@@ -622,16 +667,27 @@ _SHOWN = 5
 
 def _stale(base: SideState, head: SideState, asked: Sequence[Probe], flows: FlowChanges) -> Iterator[str]:
     """Return notes about cases that name flows which the later version does not have."""
-    gone, unknown = Counter[str](), Counter[str]()
+    removed = Counter[str]()
+    unknown = Counter[str]()
     for each in asked:
-        for name in (each.expect or ()) if each.source is Source.CASE else ():
-            if name not in head.flows and flows.now(name) not in head.flows:
-                (gone if name in base.flows else unknown)[name] += 1
-    for counts, what in ((gone, "the earlier version alone has"), (unknown, "nobody has")):
-        if many := counts.total():
-            which = f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"
-            labels = f"{many} labels of cases name" if many > 1 else "a label of a case names"
-            yield f"{labels} flows that {what}: {which}"
+        if each.source is not Source.CASE:
+            continue
+        for name in each.expect or ():
+            if name in head.flows or flows.now(name) in head.flows:
+                continue
+            if name in base.flows:
+                removed[name] += 1
+            else:
+                unknown[name] += 1
+    for counts, what in ((removed, "the earlier version alone has"), (unknown, "nobody has")):
+        total = counts.total()
+        if not total:
+            continue
+        names = ", ".join(sorted(counts)[:_SHOWN])
+        if len(counts) > _SHOWN:
+            names += " …"
+        labels = f"{total} labels of cases name" if total > 1 else "a label of a case names"
+        yield f"{labels} flows that {what}: {names}"
 
 
 _Count = Annotated[int, Constraint("a count, such as 0", ge=0)]
@@ -680,9 +736,12 @@ class Gates:
 
     def failures(self, found: Difference) -> tuple[GateFailure, ...]:
         """Return the gates that the change does not pass, in the order of their definition."""
-        broken, moved = ([each.request for each in some] for some in (found.broken, found.moved))
+        broken = [each.request for each in found.broken]
+        moved = [each.request for each in found.moved]
         pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
-        labelled, asked = max(found.before.labelled, found.after.labelled), found.after.requests
+        # A case that lost its flow is labelled in one version only.
+        labelled = max(found.before.labelled, found.after.labelled)
+        asked = found.after.requests
         more = found.after.asked - found.before.asked
         checked = (
             self._check_limit("max_broken_cases", len(broken), labelled, "cases are broken", broken),
@@ -707,7 +766,8 @@ class Gates:
     def _tokens(self, found: Difference) -> GateFailure | None:
         if found.before.flows and found.before.counted != found.after.counted:
             return None  # one side could not be counted; its notes say so
-        before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
+        before = found.before.prompt_tokens
+        more = found.after.prompt_tokens - before
         what = f"more tokens are in the prompts of {found.after.counted} requests"
         return self._check_limit("max_extra_tokens", more, before, what)
 
@@ -722,11 +782,14 @@ class Gates:
         limit: Limit = getattr(self, gate)
         if limit is None:
             return None
-        share = float(limit.replace("%", "")) / 100 if isinstance(limit, str) else None
-        most = float(limit) if share is None else share * of
+        if isinstance(limit, str):
+            most = float(limit.replace("%", "")) / 100 * of
+            allowed = f"{limit} of {of:,}"
+        else:
+            most = float(limit)
+            allowed = str(limit)
         if found <= most:
             return None
-        allowed = str(limit) if share is None else f"{limit} of {of:,}"
         named = f": {_name_some(which)}" if which else ""
         message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
         return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)

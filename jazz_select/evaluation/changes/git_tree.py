@@ -88,16 +88,21 @@ def commits_of(path: Path, *, most: int) -> tuple[CommitChange, ...]:
         log = _git(real if real.is_dir() else real.parent, "log", f"-{most}", "-z", form, "--", f":(literal){real}")
     except ConfigError:
         return ()
-    rows = [each.split("\x1f") for each in log.decode(errors="replace").split("\0") if each.count("\x1f") >= 2]  # noqa: PLR2004
-    return tuple(CommitChange(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
+    found: list[CommitChange] = []
+    for entry in log.decode(errors="replace").split("\0"):
+        short, _, rest = entry.partition("\x1f")
+        at, separator, subject = rest.partition("\x1f")
+        if separator:  # the last entry is empty
+            found.append(CommitChange(short=short, at=at, subject=subject))
+    return tuple(found)
 
 
 def _resolve_commit(name: str, root: Path) -> str:
     ask = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     try:
-        # Whatever follows `:/` is the message that it looks for.
-        whole = _git(root, *ask, name).decode().strip() if name.startswith(":/") else name
-        found = _git(root, *ask, f"{whole}^{{commit}}")
+        if name.startswith(":/"):  # git looks for all that follows as a message, so nothing can be added to it
+            name = _git(root, *ask, name).decode().strip()
+        found = _git(root, *ask, f"{name}^{{commit}}")
     except ConfigError as error:
         refs = _git(root, "for-each-ref", f"--count={_MOST_REFS}", "--format=%(refname:short)").decode(errors="replace")
         found = near(name, refs.split(), most=_NAMES_SHOWN, cutoff=0.5)
@@ -180,9 +185,12 @@ def write_files(commit: Commit, path: str, into: Path) -> None:
                 tar.extractall(into, links, filter=_unless_outside)  # noqa: S202 - what `data` takes
         except (OSError, tarfile.TarError) as error:
             raise ConfigError(f"cannot write the files of {commit.label}: {error}") from error
-    made_links = [into / each.name for each in links]
-    while outside := [each for each in made_links if each.is_symlink() and not _leads_inside(each, into)]:
-        for each in outside:  # removing one may break others
+    remaining = [into / each.name for each in links]
+    while True:
+        outside = [each for each in remaining if each.is_symlink() and not _leads_inside(each, into)]
+        if not outside:
+            return
+        for each in outside:  # removing one may break others, which are looked at again
             each.unlink()
 
 

@@ -24,12 +24,16 @@ def comment(found: Difference, *, most: int = MOST) -> str:
     Details are dropped first, and the number of dropped rows is stated.
     """
     parts = [MARKER, f"### jazz-select diff: {markdown(found.summary)}", ""]
-    parts += [f"❌ {_cut(each.message, 2 * _CELL)}" for each in found.failures]
-    parts += [""] if found.failures else []
+    for failure in found.failures:
+        parts.append(f"❌ {_cut(failure.message, 2 * _CELL)}")
+    if found.failures:
+        parts.append("")
     parts += [f"`{_code(found.base)}` → `{_code(found.head)}`", ""]
     parts += [_totals(found), *_flows(found), "", *_why(found)]
     head = "\n".join(parts)
-    tail = "\n".join((*(f"> {_cut(note, 2 * _CELL)}" for note in found.notes), "", "No model was asked."))
+    notes = [f"> {_cut(note, 2 * _CELL)}" for note in found.notes]
+    tail = "\n".join((*notes, "", "No model was asked."))
+    # The details get the rest, less some room for their headings.
     room = most - _size(head) - _size(tail) - 500
     body = _changes([each for each in found.changes if not each.is_shuffle], room)
     body += _confusions(found, room - _size(body))
@@ -59,7 +63,11 @@ def _totals(found: Difference) -> str:
 
 
 def _flows(found: Difference) -> list[str]:
-    return [f"**{what.capitalize()}:** {_name_some(names)}  " for what, names in found.flows.in_words.items() if names]
+    lines: list[str] = []
+    for what, names in found.flows.in_words.items():
+        if names:
+            lines.append(f"**{what.capitalize()}:** {_name_some(names)}  ")
+    return lines
 
 
 def _name_some(names: Sequence[str]) -> str:
@@ -98,7 +106,8 @@ def _confusions(found: Difference, room: int) -> str:
     kept = _rows_within(rows, room - 200)
     if not kept:
         return ""
-    title = f"{len(rows):,} pair{'s' if len(rows) > 1 else ''} of flows confused more often"
+    noun = "pair" if len(rows) == 1 else "pairs"
+    title = f"{len(rows):,} {noun} of flows confused more often"
     return "\n" + details_block(title, markdown_table(("right", "first", "before", "after"), kept))
 
 

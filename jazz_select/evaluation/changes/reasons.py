@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
 from jazz_select.evaluation.changes.snapshots import GUARD, ROUTING_FIELDS, Fields, Undone
@@ -45,16 +45,19 @@ class Edit:
     @classmethod
     def from_pieces(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
         """Return the part that is made of these; a single one stands for itself."""
-        return pieces[0] if len(pieces) == 1 else cls(what=what, undone=undone, pieces=tuple(pieces))
+        if len(pieces) == 1:
+            return pieces[0]
+        return cls(what=what, undone=undone, pieces=tuple(pieces))
 
-    def joined(self, other: "Edit", after: Flows) -> "Edit":
+    def join(self, other: "Edit", after: Flows) -> "Edit":
         """Return both as one, of what is there after the change."""
         both = dict(self.undone)
         for name, fields in other.undone.items():
             mine = both.get(name, {})
-            both[name] = (
-                None if fields is None or mine is None else {**fields, **mine, **_examples(name, mine, fields, after)}
-            )
+            if fields is None or mine is None:  # a flow that either takes out is gone
+                both[name] = None
+            else:
+                both[name] = {**fields, **mine, **_join_examples(name, mine, fields, after)}
         return Edit(what=f"{self.what}, and {other.what}", undone=both)
 
     @property
@@ -67,13 +70,18 @@ class Edit:
         return not self.undone.keys().isdisjoint({change.before.first, change.after.first})
 
 
-def _examples(name: str, one: Fields, other: Fields, after: Flows) -> Fields:
+def _join_examples(name: str, one: Fields, other: Fields, after: Flows) -> Fields:
     """Return the examples of a flow without what either part takes out, and with what either puts back."""
     if not ("examples" in one and "examples" in other and name in after):
         return {}
-    there, mine, theirs = after[name]["examples"], one["examples"], other["examples"]
-    every = dict.fromkeys((*theirs, *mine))
-    return {"examples": [each for each in every if each not in there or (each in mine and each in theirs)]}
+    current, mine, theirs = after[name]["examples"], one["examples"], other["examples"]
+    kept: list[str] = []
+    for text in dict.fromkeys((*theirs, *mine)):
+        is_put_back = text not in current
+        is_in_both = text in mine and text in theirs
+        if is_put_back or is_in_both:
+            kept.append(text)
+    return {"examples": kept}
 
 
 def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
@@ -85,26 +93,40 @@ def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
     for old, new in flows.renamed.items():
         yield Edit(what=flows.describe(new), undone={new: None, old: before[old]})
     same = {name: fields for name, fields in flows.changed.items() if name in before}
-    passed = _passed_on(same, before, after)
-    for (giver, taker), texts in passed.items():
+    moved = _examples_moved(same, before, after)
+    for (giver, taker), texts in moved.items():
         pieces = [_move_examples(giver, taker, [text], before, after) for text in texts]
         whole = _move_examples(giver, taker, texts, before, after)
         yield Edit.from_pieces(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
     for name, changed in same.items():
-        told = {text for pair, texts in passed.items() if name in pair for text in texts}
-        pieces = list(_of_fields(name, changed, before[name], after[name], told))
-        fields = {field: value for each in pieces for field, value in (each.undone[name] or {}).items()}
-        if pieces:
-            yield Edit.from_pieces(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
-        if GUARD in changed:
-            if after[name][GUARD]:  # a flow that has none any more is withheld no more
-                yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
-            yield Edit(what=f"the guard of {name} lets it through", undone={name: {GUARD: False}})
+        explained: set[str] = set()  # examples that a move above explains are no edit of this flow alone
+        for pair, texts in moved.items():
+            if name in pair:
+                explained.update(texts)
+        yield from _of_flow(name, changed, before[name], after[name], explained)
 
 
-def _passed_on(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:
+def _of_flow(
+    name: str, changed: Collection[str], before: Fields, after: Fields, explained: Collection[str]
+) -> Iterator[Edit]:
+    """Yield the parts of a change of one flow; `explained` are examples that another part is about."""
+    pieces = list(_of_fields(name, changed, before, after, explained))
+    fields: dict[str, Any] = {}
+    for piece in pieces:
+        fields |= piece.undone[name] or {}
+    if pieces:
+        yield Edit.from_pieces(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
+    if GUARD in changed:
+        if after[GUARD]:  # a flow that has none any more is withheld no more
+            yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
+        yield Edit(what=f"the guard of {name} lets it through", undone={name: {GUARD: False}})
+
+
+def _examples_moved(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:
     """Return the examples that one flow lost and another gained, by both flows."""
-    takers = {text: name for name in names for text in _gained_examples(before[name], after[name])}
+    takers: dict[str, str] = {}
+    for name in names:
+        takers.update(dict.fromkeys(_gained_examples(before[name], after[name]), name))
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for giver in names:
         for text in _gained_examples(after[giver], before[giver]):
@@ -134,24 +156,29 @@ def _quote(text: str) -> str:
 
 
 def _of_fields(
-    name: str, changed: Iterable[str], before: Fields, after: Fields, told: Collection[str]
+    name: str, changed: Iterable[str], before: Fields, after: Fields, explained: Collection[str]
 ) -> Iterator[Edit]:
-    """Yield a part for each changed field of a flow; the examples have parts of their own, without those `told`."""
-    for what in changed:
-        if what == "examples":
-            pieces: list[Edit] = []
-            for text in dict.fromkeys(_gained_examples(before, after)):
-                if text not in told:
-                    less = [each for each in after[what] if each != text]
-                    pieces.append(Edit(what=f"{_quote(text)} under {name}", undone={name: {what: less}}))
-            for text in dict.fromkeys(_gained_examples(after, before)):
-                if text not in told:
-                    more = _restore_examples(before, after, [text])
-                    pieces.append(Edit(what=f"{_quote(text)} is gone from {name}", undone={name: {what: more}}))
-            if pieces or not told:
-                yield Edit.from_pieces(f"the examples of {name} together", pieces, {name: {what: before[what]}})
-        elif what in ROUTING_FIELDS:
-            yield Edit(what=f"the {what.replace('_', ' ')} of {name}", undone={name: {what: before[what]}})
+    """Yield a part for each changed field of a flow; each example has its own, but for those that are `explained`."""
+    for field_name in changed:
+        if field_name == "examples":
+            pieces = list(_of_examples(name, before, after, explained))
+            if pieces or not explained:
+                undone = {name: {"examples": before["examples"]}}
+                yield Edit.from_pieces(f"the examples of {name} together", pieces, undone)
+        elif field_name in ROUTING_FIELDS:
+            spoken = field_name.replace("_", " ")
+            yield Edit(what=f"the {spoken} of {name}", undone={name: {field_name: before[field_name]}})
+
+
+def _of_examples(name: str, before: Fields, after: Fields, explained: Collection[str]) -> Iterator[Edit]:
+    for text in dict.fromkeys(_gained_examples(before, after)):
+        if text not in explained:
+            less = [each for each in after["examples"] if each != text]
+            yield Edit(what=f"{_quote(text)} under {name}", undone={name: {"examples": less}})
+    for text in dict.fromkeys(_gained_examples(after, before)):
+        if text not in explained:
+            more = _restore_examples(before, after, [text])
+            yield Edit(what=f"{_quote(text)} is gone from {name}", undone={name: {"examples": more}})
 
 
 async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgain) -> dict[int, str]:
@@ -172,23 +199,30 @@ async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgai
     edits = await quick.edits(list(moved))
     edits |= await exact.edits([place for place in moved if place not in edits])
     if len(parts) > 1:
-        both = reduce(lambda one, other: one.joined(other, after), parts)
-        every = Edit(what="several of these changes together", undone=_whole(both.undone, before))
+        both = reduce(lambda one, other: one.join(other, after), parts)
+        every = Edit(what="several of these changes together", undone=_restore_fields(both.undone, before))
         unexplained = [place for place in moved if place not in edits]
         for place in await exact.moved_back(every, unexplained):
             edits[place] = every
-    told: dict[int, str] = {}
+    found_reasons: dict[int, str] = {}
     for place, edit in edits.items():
-        told[place] = edit.what if edit.touches(moved[place]) else f"{edit.what}, indirectly"
-    return told
+        is_direct = edit.touches(moved[place])
+        found_reasons[place] = edit.what if is_direct else f"{edit.what}, indirectly"
+    return found_reasons
 
 
-def _whole(undone: Undone, before: Flows) -> Undone:
+def _restore_fields(undone: Undone, before: Flows) -> Undone:
     """Return what is undone with each field as it was: of a flow's examples, a part may undo some alone."""
-    return {
-        name: fields and {each: value if each == GUARD else before[name][each] for each, value in fields.items()}
-        for name, fields in undone.items()
-    }
+    restored: dict[str, Fields | None] = {}
+    for name, fields in undone.items():
+        if not fields:  # a flow to take out, or nothing to undo
+            restored[name] = fields
+            continue
+        former = {field_name: before[name][field_name] for field_name in fields if field_name != GUARD}
+        if GUARD in fields:  # the result that is forced, since the former code is not there
+            former[GUARD] = fields[GUARD]
+        restored[name] = former
+    return restored
 
 
 @dataclass(kw_only=True)
@@ -210,17 +244,21 @@ class _Search:
         """Return the smallest part, or the pair of parts, that leads each request back."""
         whole: dict[int, Edit] = {}
         for part in self.parts:
-            nearer = [
-                place
-                for place in places
-                if place not in whole or part.touches(self.moved[place]) > whole[place].touches(self.moved[place])
-            ]
-            whole |= dict.fromkeys(await self.moved_back(part, nearer), part)
+            undecided: list[int] = []
+            for place in places:
+                change = self.moved[place]
+                # A part that touches the request's flows explains it better than one that leads it back from afar.
+                if place not in whole or part.touches(change) > whole[place].touches(change):
+                    undecided.append(place)
+            whole |= dict.fromkeys(await self.moved_back(part, undecided), part)
         found: dict[int, Edit] = {}
         for part in self.parts:
-            found |= await self.narrowed(part, [place for place, each in whole.items() if each is part])
-        for pair, of in sorted(self._pairs({*places} - found.keys()).items(), key=lambda each: -len(each[1])):
-            found |= dict.fromkeys(await self.moved_back(pair, [each for each in of if each not in found]), pair)
+            found |= await self.narrow(part, [place for place, each in whole.items() if each is part])
+        pairs = self._pairs({*places} - found.keys())
+        # The pairs that may explain most come first: the number of tries is limited.
+        for pair, touched in sorted(pairs.items(), key=lambda each: -len(each[1])):
+            unexplained = [place for place in touched if place not in found]
+            found |= dict.fromkeys(await self.moved_back(pair, unexplained), pair)
         return found
 
     def _pairs(self, places: Collection[int]) -> Mapping[Edit, Sequence[int]]:
@@ -228,18 +266,22 @@ class _Search:
         made: dict[frozenset[Edit], Edit] = {}
         found: defaultdict[Edit, list[int]] = defaultdict(list)
         for (place, one), first in self._firsts.items():
-            if place in places and one.touches(self.moved[place]):
-                for other in self.parts:
-                    if first in other.undone and one is not other and not {*one.guarded} & {*other.guarded}:
-                        found[made.setdefault(frozenset({one, other}), one.joined(other, self.after))].append(place)
+            if place not in places or not one.touches(self.moved[place]):
+                continue
+            for other in self.parts:
+                # A guard has one forced result, so two parts that force it cannot be undone together.
+                is_possible = one is not other and set(one.guarded).isdisjoint(other.guarded)
+                if first in other.undone and is_possible:
+                    pair = made.setdefault(frozenset({one, other}), one.join(other, self.after))
+                    found[pair].append(place)
         return found
 
-    async def narrowed(self, part: Edit, places: Sequence[int]) -> dict[int, Edit]:
+    async def narrow(self, part: Edit, places: Sequence[int]) -> dict[int, Edit]:
         """Return the smallest part that leads each request back, of one that leads them all back."""
         found: dict[int, Edit] = {}
         for piece in part.pieces:
             back = await self.moved_back(piece, [place for place in places if place not in found])
-            found |= await self.narrowed(piece, back)
+            found |= await self.narrow(piece, back)
         return {**dict.fromkeys(places, part), **found}
 
     async def moved_back(self, part: Edit, places: Sequence[int]) -> Sequence[int]:
@@ -251,11 +293,11 @@ class _Search:
                 return []
             self.left -= 1
             self._tried.add(part)
-        changes = [self.moved[place] for place in places]
-        firsts = await self.ask(part.undone, [each.asked for each in changes])
-        self._firsts |= {(place, part): first for place, first in zip(places, firsts, strict=True)}
-        return [
-            place
-            for place, change, first in zip(places, changes, firsts, strict=True)
-            if first in {change.before.first, self.now(change.before.first)}
-        ]
+        firsts = await self.ask(part.undone, [self.moved[place].asked for place in places])
+        back: list[int] = []
+        for place, first in zip(places, firsts, strict=True):
+            self._firsts[place, part] = first
+            former = self.moved[place].before.first
+            if first in {former, self.now(former)}:
+                back.append(place)
+        return back

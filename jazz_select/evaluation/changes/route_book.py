@@ -50,7 +50,7 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class StoredRoutes:
     """The stored routes and prompt tokens of one catalogue, by request key."""
 
     routes: dict[str, Routed] = field(default_factory=dict[str, Routed])
@@ -79,18 +79,21 @@ class RouteBook:
         setting = {"routing": asdict(routing), "embedder": embedder_stamp(embedder), "language": language}
         self._made_by = f"{_FORMAT} {jazz_select.__version__} {dumps(setting).hex()}"
 
-    def routes(self, digest: str) -> Known:
+    def routes(self, digest: str) -> StoredRoutes:
         """Return what is stored for the catalogue of this digest."""
-        return (self.load("routes", digest, Known) if digest else None) or Known()
+        if not digest:
+            return StoredRoutes()
+        return self.load("routes", digest, StoredRoutes) or StoredRoutes()
 
-    def keep_routes(self, digest: str, new: Known) -> None:
+    def keep_routes(self, digest: str, new: StoredRoutes) -> None:
         """Add results to the stored ones; of too many, the latest remain."""
         if not digest or not (new.routes or new.tokens):
             return
         known = self.routes(digest)
-        routes = dict([*known.routes.items(), *new.routes.items()][-_MOST_ROUTES:])
+        every = [*known.routes.items(), *new.routes.items()]
+        routes = dict(every[-_MOST_ROUTES:])
         tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
-        self.keep("routes", digest, Known(routes=routes, tokens=tokens))
+        self.keep("routes", digest, StoredRoutes(routes=routes, tokens=tokens))
 
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
@@ -113,7 +116,7 @@ class RouteBook:
             return None
         return value
 
-    def keep(self, kind: str, key: str, value: Catalogue | Known | dict[str, str]) -> None:
+    def keep(self, kind: str, key: str, value: Catalogue | StoredRoutes | dict[str, str]) -> None:
         """Store a value under a key. A failure is ignored, since a comparison works without the cache."""
         file = self._file(kind, key)
         if file is None:

@@ -20,7 +20,7 @@ from typing import Any
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
 from jazz_select.evaluation.changes.sides import Side, files_digest
-from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, prompt_tokens, snapshot_digest, undone
+from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, prompt_tokens, snapshot_digest, undo_parts
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
 from jazz_select.evaluation.route import Query, routes
@@ -63,7 +63,9 @@ class InstalledFirst:
         if path is not None or name in self._flows:
             return None
         found = PathFinder.find_spec(name, self._paths, target)
-        return found if found is not None and found.loader is not None else None  # a namespace package
+        if found is None or found.loader is None:  # without a loader it is a namespace package, a mere folder
+            return None
+        return found
 
 
 def sources_digest(root: Path, flows: str) -> str:
@@ -108,12 +110,14 @@ def answer_job() -> None:
 async def _as_written(job: Job, answer: _Answer) -> None:
     root, flows = job.side.root, job.side.flows
     own = installed(sys.path)
+    others = [path for path in sys.path if path not in own]
     sys.meta_path.insert(0, InstalledFirst(flows, sys.path))
-    sys.path[:] = [*own, str(root), *(each for each in sys.path if each not in own)]
+    sys.path[:] = [*own, str(root), *others]
     registry = FlowRegistry()
     try:
         load_flows(flows, registry)
     except FlowLoadError as error:
+        # Flows that this version does not have are none, and no error: the change adds or removes them all.
         is_name = all(part.isidentifier() for part in flows.split("."))
         if (root / flows).exists() or (is_name and error.problem != NOT_THERE):
             raise
@@ -147,17 +151,19 @@ async def _route_without(
     The index is edited for it, with recall fitted anew or as it is, and put back.
     """
     try:
-        made = undone(registry, wanted["undone"])
+        made = undo_parts(registry, wanted["undone"])
     except FlowError:
         return ()
-    now, then = ({flow.name: flow for flow in each.values()} for each in (registry, made))
-    names = [name for name in {**now, **then} if now.get(name) is not then.get(name)]
+    now = {flow.name: flow for flow in registry.values()}
+    then = {flow.name: flow for flow in made.values()}
+    # `undo_parts` copies only what it changes, so that all else is the same object.
+    different = [name for name in {**now, **then} if now.get(name) is not then.get(name)]
 
     async def put(flows: Mapping[str, BaseFlow]) -> None:
         if wanted["refit"]:
             await memory.sync(AGENT, flows.values(), allow_delete=True)
             return
-        for name in names:
+        for name in different:
             if name in flows:
                 await memory.memorize(flows[name], AGENT)
             else:
@@ -192,11 +198,15 @@ async def _answer_deployed(job: Job, index: Path, answer: _Answer) -> None:
                 priority=tuple(stored["priority"]),
                 registry=registry,
             )
-        known = {"name", "description", "condition", "desired_effects", "priority"}
-        flows = {name: {each: fields[each] for each in known} for name, fields in describe_flows(registry).items()}
+        stored_fields = {"name", "description", "condition", "desired_effects", "priority"}
+        flows: dict[str, dict[str, Any]] = {}
+        for name, fields in describe_flows(registry).items():
+            flows[name] = {field: fields[field] for field in stored_fields}
         answer({"flows": flows, "digest": ""})
-        if line := sys.stdin.buffer.readline():
+        line = sys.stdin.buffer.readline()
+        if line:
             routed = await _route_requests(job, registry, memory, job.agent_id, json.loads(line))
+            # An index holds no examples, so nobody can tell whether a request is one.
             answer({**routed, "routes": [replace(each, is_known=None) for each in routed["routes"]]})
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
+from jazz_select.evaluation.changes.route_book import Catalogue, RouteBook, StoredRoutes
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Undone, dumps
 from jazz_select.evaluation.index import AGENT
@@ -81,14 +81,16 @@ class SideRun:
         """Return the routes of requests, and the prompt tokens of the `counted` ones."""
         known = self._book.routes(self.catalogue.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
-        uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
+        uncounted: dict[str, Probe] = {}
         notes = self.catalogue.notes
-        if self.side.index is not None and counted:
+        if self.side.index is None:
+            uncounted = {each.key: each for each in counted if each.key not in known.tokens}
+        elif counted:
             notes += (_UNCOUNTED,)
         if self.catalogue.flows and (unknown or uncounted):
             new = await self._route_unknown(unknown | uncounted, tuple(uncounted))
             self._book.keep_routes(self.catalogue.digest, new)
-            known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
+            known = StoredRoutes(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
         if not self.catalogue.flows:
             notes += (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
         return SideState(
@@ -99,13 +101,13 @@ class SideRun:
             notes=notes,
         )
 
-    async def _route_unknown(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
+    async def _route_unknown(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> StoredRoutes:
         process = self._process or (await self._start())[0]
         places = {key: place for place, key in enumerate(questions)}
         # The context reaches guards as JSON.
         asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
         reply = await process.ask({"asked": asked, "counted": [places[key] for key in counted]})
-        return Known(
+        return StoredRoutes(
             routes=dict(zip(questions, value_of(list[Routed], reply["routes"]), strict=True)),
             tokens=dict(zip(counted, reply["tokens"], strict=True)),
         )
@@ -113,8 +115,8 @@ class SideRun:
     async def undone(self, parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Sequence[str]:
         """Return the first flow for each request with parts of the change undone; empty if nothing can be routed."""
         process = self._process or (await self._start())[0]
-        plainly = [replace(each, context=plain(each.context)) for each in asked]
-        reply = await process.ask({"asked": plainly, "undone": parts, "refit": refit})
+        queries = [replace(each, context=plain(each.context)) for each in asked]
+        reply = await process.ask({"asked": queries, "undone": parts, "refit": refit})
         return value_of(list[str], reply["firsts"]) or [""] * len(asked)
 
     async def _start(self) -> "tuple[_Process, Catalogue]":
@@ -165,6 +167,7 @@ class _Process(asyncio.SubprocessProtocol):
         if not line:
             await self._end()
             printed = [each for each in self._printed.decode(errors="replace").splitlines() if each.strip()]
+            # The last line of a traceback is the error.
             last = printed[-1] if printed else f"exit code {self._transport.get_returncode()}"
             why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
             raise FlowLoadError(self._label, f"loading it ended the process: {why}")

@@ -21,6 +21,7 @@ from jazz_select.evaluation.changes.git_tree import (
 )
 from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.skill_flows import skill_folders
+from jazz_select.text import count_of
 
 INDEX = "index:"
 """Prefix of the folder of a deployed index."""
@@ -55,7 +56,8 @@ class Side:
             return
         with TemporaryDirectory(prefix="jazz-diff-", ignore_cleanup_errors=True) as made:
             path = _join_path(self.below, self.flows)
-            path = path if _is_data(self.commit, path) else ""
+            if not _is_data(self.commit, path):
+                path = ""  # code may import anything of the commit, so all of it is needed
             await asyncio.to_thread(write_files, self.commit, path, Path(made))
             folder = Path(made) / self.below
             folder.mkdir(parents=True, exist_ok=True)
@@ -108,10 +110,11 @@ def _has_flows(folder: Path, flows: str) -> bool:
     if not all(part.isidentifier() for part in parts):
         return False
     # With a src layout the package is imported from a folder that only the import finds.
-    starts = (folder, folder / "src")
-    return any(
-        start.joinpath(*parts).is_dir() or start.joinpath(*parts).with_suffix(".py").is_file() for start in starts
-    )
+    for start in (folder, folder / "src"):
+        module = start.joinpath(*parts)
+        if module.is_dir() or module.with_suffix(".py").is_file():
+            return True
+    return False
 
 
 def _holds_flows_itself(folder: Path) -> bool:
@@ -124,22 +127,26 @@ def _plain(spec: str, root: Path, flows: str) -> Side:
     place = root / flows
     label = "the working tree" if spec == "." else spec
     repository = repository_of(root)
-    changed = uncommitted(repository, place) if repository is not None and place.exists() else 0
-    if changed:
-        label += f", {changed} file{'s' if changed > 1 else ''} of it not committed"
+    if repository is not None and place.exists():
+        changed = uncommitted(repository, place)
+        if changed:
+            label += f", {count_of(changed, 'file')} of it not committed"
     return Side(label=label, root=root, flows=flows, source=_content(place))
 
 
 def _commit_side(commit: Commit, flows: str, *, here: Path) -> Side:
-    top, start, place = commit.root.resolve(), here.resolve(), Path(flows).expanduser()
+    top = commit.root.resolve()
+    start = here.resolve()
+    place = Path(flows).expanduser()
+    below = ""
+    own = flows
     if place.is_absolute() or ".." in place.parts:
         place = (start / place).resolve()
         if not place.is_relative_to(top):
             raise ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
-        below, own = "", place.relative_to(top).as_posix()
-    else:
-        below = _join_path("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""
-        own = flows
+        own = place.relative_to(top).as_posix()
+    elif start.is_relative_to(top):
+        below = _join_path("", start.relative_to(top).as_posix())
     path = _join_path(below, own)
     tree = object_at(commit, path if _is_data(commit, path) else "")
     source = f"git {tree} {below} {own}" if tree else ""
@@ -165,7 +172,9 @@ def _content(place: Path) -> str:
         files = sorted(each for each in place.rglob("*") if each.is_file())
     else:
         return ""
-    if any(each.suffix.lower() == ".py" for each in files) or sum(each.stat().st_size for each in files) > _MOST_READ:
+    if any(each.suffix.lower() == ".py" for each in files):
+        return ""
+    if sum(each.stat().st_size for each in files) > _MOST_READ:
         return ""
     top = place if place.is_dir() else place.parent
     return f"files {files_digest(files, top)}"

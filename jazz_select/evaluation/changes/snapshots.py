@@ -135,24 +135,26 @@ Undone = Mapping[str, Fields | None]
 """By a flow's name in the later version: fields to set, or None to remove it; a new name adds a flow."""
 
 
-def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
+def undo_parts(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
     """Return a catalogue with parts of a change undone; the given flows are not changed."""
     made = FlowRegistry(min_examples=0)
     for flow in registry.values():
         fields = parts.get(flow.name, {})
         if fields is None:
             continue
-        again = copy(flow) if fields else flow
+        changed = copy(flow) if fields else flow
         for name, value in fields.items():
             if name == GUARD:
-                again.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]
+                # The former code is not there, so its result is forced.
+                changed.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]
             else:
-                setattr(again, name, tuple(value) if is_array(value) else value)
-        made.register(again)
+                setattr(changed, name, tuple(value) if is_array(value) else value)
+        made.register(changed)
     known = {flow.name for flow in registry.values()}
     for name, fields in parts.items():
         if name not in known and fields is not None:
-            Flow(name=name, registry=made, **{field: fields[field] for field in ROUTING_FIELDS if field in fields})
+            own = {field: fields[field] for field in ROUTING_FIELDS if field in fields}
+            Flow(name=name, registry=made, **own)
     return made
 
 
