@@ -369,6 +369,16 @@ def beginning(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
+def join_sentences(*texts: str) -> str:
+    """Return the texts that are not empty, a space between two."""
+    return " ".join(text for text in texts if text)
+
+
+def join_paragraphs(*texts: str) -> str:
+    """Return the texts that are not empty, a blank line between two."""
+    return "\n\n".join(text for text in texts if text)
+
+
 def cut(text: str, limit: int) -> str:
     """Return `text`, or `limit` characters of its beginning and end around a mark that says how many were left out."""
     if len(text) <= limit:

@@ -57,6 +57,7 @@ from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import Trace, span
+from jazz_select.text import join_paragraphs
 from jazz_select.texts import Texts, say, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
 from jazz_select.values import Message
@@ -436,9 +437,7 @@ class Agent:
 
     async def _prompts(self, agenda: Agenda) -> str:
         """Return the prompts of the open flows, the active one first, without those that fail to render."""
-        return "\n\n".join(
-            filter(None, [await _prompt(self._flows.find(each.name)) for each in reversed(agenda.flows)])
-        )
+        return join_paragraphs(*[await _prompt(self._flows.find(each.name)) for each in reversed(agenda.flows)])
 
 
 async def _prompt(flow: BaseFlow | None) -> str:

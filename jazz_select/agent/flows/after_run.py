@@ -16,6 +16,7 @@ from jazz_select.agent.reading.grounding import normalized
 from jazz_select.agent.turn import UNDONE, FlowRun, TurnState
 from jazz_select.json_values import storable_fields
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import join_paragraphs
 
 
 class FlowOutcome(NamedTuple):
@@ -153,7 +154,7 @@ def with_wishes_handed_over(state: TurnState, wishes: Sequence[str], *, is_cut: 
     if is_cut:
         own = []
     left = [left_open(wish) for wish in dict.fromkeys(wishes) if wish.strip() and wish not in own]
-    state = replace(state, text="\n\n".join(filter(None, (state.text, *left))))
+    state = replace(state, text=join_paragraphs(state.text, *left))
     if not own:
         return state
     return replace(state.with_call_parked(), resumed="", handed_back=". ".join(own))

@@ -14,6 +14,7 @@ from jazz_select.agent.reading.grounding import names_only_what_was_told
 from jazz_select.agent.titles import Titles
 from jazz_select.agent.turn import FlowRun, TurnState, TurnStatus
 from jazz_select.agent.turn_events import tell_turn
+from jazz_select.text import join_paragraphs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class FreeAnswer:
             return replace(state, status="open", reason=state.reason or "no flow fits")
         if (answer := self._answer_read(state)) and state.granted is None:
             await _tell(answer)
-            told = "\n\n".join(filter(None, (state.text, answer)))
+            told = join_paragraphs(state.text, answer)
             return replace(state, status=_status_beside(state), text=told)
         approval = TurnApproval(self.approval, state.request.key, state.granted, state.request.conversation.pending)
         top = state.agenda.top if state.way.about else None

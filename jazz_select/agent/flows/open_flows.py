@@ -53,7 +53,7 @@ from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.prompt import FirstShown, Procedure, PromptHistoryRecorder, shown_with
 from jazz_select.selector.result import prompt_of
-from jazz_select.text import beginning, estimate_tokens, json_line, name_shown, one_line
+from jazz_select.text import beginning, estimate_tokens, join_paragraphs, json_line, name_shown, one_line
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout, self_bounded
 from jazz_select.values import Message
@@ -561,7 +561,7 @@ class OpenFlows:
         made = self._effects((each, arguments) for each, arguments in results if each.ok)
         told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
         asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
-        return "\n\n".join(filter(None, (told, asked)))
+        return join_paragraphs(told, asked)
 
     def _doubtful_tools(self, results: Sequence[_Result]) -> list[str]:
         """Return the names for users of the tools that change something and have a call of unknown outcome."""
