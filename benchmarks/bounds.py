@@ -25,7 +25,7 @@ from benchmarks.hostile import documents, schemas, texts
 from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation, respond
-from jazz_select.agent.conversation import LONGEST_HEARD
+from jazz_select.agent.conversation import LONGEST_REQUEST
 from jazz_select.agent.graph.planner import read_decision
 from jazz_select.agent.reading.grounding import Wanted, ground
 from jazz_select.errors import JazzSelectError
@@ -88,7 +88,7 @@ def long_outputs() -> Iterable[tuple[str, str]]:
 
 def heard() -> Iterable[tuple[str, str]]:
     """Texts as long as what an agent hears."""
-    return texts(LONGEST_HEARD)
+    return texts(LONGEST_REQUEST)
 
 
 def wide_schemas() -> Iterable[tuple[str, str]]:

@@ -30,7 +30,9 @@ class Agenda:
     @property
     def waiting(self) -> OpenFlow | None:
         """The active flow, if it waits for the user and no model works on it."""
-        return None if self.top is None or self.top.status == "active" else self.top
+        if self.top is None or self.top.status == "active":
+            return None
+        return self.top
 
     def with_top(self, flow: OpenFlow) -> "Agenda":
         """Replace the active flow."""
@@ -42,15 +44,18 @@ class Agenda:
 
     def with_on_top(self, flow: OpenFlow) -> "Agenda":
         """Put a flow on top, in place of what was open of the same wish."""
-        return replace(self, flows=(*(each for each in self.flows if each.key != flow.key), flow))
+        others = [each for each in self.flows if each.key != flow.key]
+        return replace(self, flows=(*others, flow))
 
     def call_of_top(self, pending: PendingCall | None) -> PendingCall | None:
         """Return the pending call if it belongs to the flow on top or to none.
 
         A call that was saved without an id needs a new approval, because it cannot be claimed.
         """
-        theirs = {"", self.top.name} if self.top is not None else {""}
-        return pending if pending is not None and pending.id and pending.flow in theirs else None
+        if pending is None or not pending.id:
+            return None
+        is_of_top = self.top is not None and pending.flow == self.top.name
+        return pending if is_of_top or not pending.flow else None
 
     def listed_in(self, question: PendingCall | None) -> list[OpenFlow]:
         """Return the flows below the top that are queued with a call of their own which a question lists."""
@@ -73,8 +78,10 @@ class Agenda:
 
     def move_to_top(self, key: FlowKey) -> "Agenda":
         """Put an open flow on top."""
-        own = next((each for each in self.flows if each.key == key), None)
-        return self if own is None else self.with_on_top(own)
+        for flow in self.flows:
+            if flow.key == key:
+                return self.with_on_top(flow)
+        return self
 
     def with_queued(self, reached: OpenFlow, question: PendingCall | None) -> "Agenda":
         """Store how far a queued flow came. Those that the question lists lie below the top, in its order."""
@@ -105,18 +112,21 @@ class Agenda:
 
         A flow that is open is never pushed out by a new wish.
         """
-        room = MOST_FLOWS - sum(not each.is_final for each in self.flows)  # what destroyed something is kept
-        taken: list[Wish] = []
-        left: list[Wish] = []
-        wanted = [(each.flow, _storable_values(each.said)) for each in wishes]
+        # What destroyed something is kept whatever its number, so it takes no room.
+        room = MOST_FLOWS - len([flow for flow in self.flows if not flow.is_final])
+        fitting: list[Wish] = []
+        too_many: list[Wish] = []
+        wanted = [(wish.flow, _storable_values(wish.said)) for wish in wishes]
         for wish, own in zip(wishes, self._find_resumed(wanted), strict=True):
-            needs = 0 if own is not None and (own.is_final or any(each is own for each in self.flows)) else 1
-            if needs > room:
-                left.append(wish)
-                continue
-            room -= needs
-            taken.append(wish)
-        return tuple(taken), tuple(left)
+            is_placed = own is not None and (own.is_final or any(flow is own for flow in self.flows))
+            if is_placed:
+                fitting.append(wish)
+            elif room > 0:
+                room -= 1
+                fitting.append(wish)
+            else:
+                too_many.append(wish)
+        return tuple(fitting), tuple(too_many)
 
     def with_wishes(self, wishes: Sequence[Wish], *, request: str, turn: int, logged: str = "") -> "Agenda":
         """Put the wished flows on top with their values, the first of them uppermost, so that it runs first."""
@@ -150,17 +160,12 @@ class Agenda:
             if own is not None:
                 placed.append(own)
                 continue
-            before = (each.nth for each in (*known, *placed) if (each.name, each.turn) == (name, turn))
-            placed.append(
-                OpenFlow(
-                    name=name,
-                    status="queued",
-                    request=bound_text(request),
-                    turn=turn,
-                    nth=1 + max(before, default=-1),
-                    logged=logged,
-                )
-            )
+            nth = 0
+            for flow in (*known, *placed):
+                if (flow.name, flow.turn) == (name, turn):
+                    nth = max(nth, flow.nth + 1)
+            text = bound_text(request)
+            placed.append(OpenFlow(name=name, status="queued", request=text, turn=turn, nth=nth, logged=logged))
         return placed
 
     def _find_resumed(self, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[OpenFlow | None]:
@@ -169,19 +174,21 @@ class Agenda:
         A wish comes back to a flow that has all its values. Otherwise the first wish for a flow comes back to the
         latest one, the active flow before all others, unless that is for another object: it has other values.
         """
-        left = list({flow.key: flow for flow in (*self.failed, *self.flows)}.values())
-        named: set[str] = set()
-        found: list[OpenFlow | None] = []
+        free = list({flow.key: flow for flow in (*self.failed, *self.flows)}.values())
+        names: set[str] = set()
+        resumed: list[OpenFlow | None] = []
         for name, values in wanted:
-            own = next((each for each in reversed(left) if each.name == name and each.has(values)), None)
-            if own is None and name not in named:
-                latest = [each for each in reversed(left) if each.name == name]
-                own = next((each for each in latest if each is self.top or not each.is_for_another(values)), None)
+            latest_first = [flow for flow in reversed(free) if flow.name == name]
+            own = next((flow for flow in latest_first if flow.has(values)), None)
+            if own is None and name not in names:
+                # The flow on top is corrected even by other values: "no, 60".
+                corrected = [flow for flow in latest_first if flow is self.top or not flow.is_for_another(values)]
+                own = corrected[0] if corrected else None
             if own is not None:
-                left.remove(own)
-            named.add(name)
-            found.append(own)
-        return found
+                free.remove(own)
+            names.add(name)
+            resumed.append(own)
+        return resumed
 
 
 def flows_without(flows: Sequence[OpenFlow], removed: Sequence[OpenFlow]) -> list[OpenFlow]:
@@ -201,10 +208,11 @@ def _with_said(flow: OpenFlow, stated: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     values = _storable_values(stated)
     if flow.status != "queued":
-        asked: dict[str, Any] = {}
+        # It has begun: a new value would change what its steps have used. Only what it waits for is new to it.
+        new: dict[str, Any] = {}
         if flow.status == "waiting":
-            asked = {name: value for name, value in values.items() if name in flow.asks}
-        return flow.model_copy(update={"pending": None, "answers": {**asked, **flow.answers}})
+            new = {name: value for name, value in values.items() if name in flow.asks}
+        return flow.model_copy(update={"pending": None, "answers": {**new, **flow.answers}})
     unclear = storable_fields(stated.unclear)[0]
     update: dict[str, Any] = {
         "answers": {**flow.answers, **values},

@@ -38,8 +38,8 @@ from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.serialization import saved_value
-from jazz_select.stages import UserQuestion
-from jazz_select.text import as_text, beginning, cut, estimate_tokens, json_line, nfkc, one_line, titled
+from jazz_select.stages import UserOption, UserQuestion
+from jazz_select.text import as_text, beginning, cut, estimate_tokens, join_sentences, json_line, nfkc, one_line, titled
 from jazz_select.texts import say
 from jazz_select.values import Message, flow_id
 from jazz_select.words import folded_name, stems
@@ -104,13 +104,15 @@ class PendingCall(BaseModel):
     @classmethod
     def from_call(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
         """Return what is stored of a call that needs approval."""
+        arguments: dict[str, Any] = {}
+        for name, value in call.arguments.items():
+            # `exactly` shows what a value's text may hide; `storable` leaves what every store can hold.
+            complete = json.loads(json.dumps(value, default=exactly))
+            arguments[as_text(name)] = storable(complete)
         return cls(
             id=call.id,
             tool=call.tool,
-            arguments={
-                as_text(name): storable(json.loads(json.dumps(value, default=exactly)))
-                for name, value in call.arguments.items()
-            },
+            arguments=arguments,
             destructive=call.destructive,
             flow=flow,
             path=path,
@@ -186,7 +188,7 @@ class PendingCall(BaseModel):
         if self.then:
             later = [call.describe(titles) for call in self.then]
             about.append(say("after_that", calls="; ".join(later)))
-        about_text = " ".join(filter(None, about))
+        about_text = join_sentences(*about)
         if self.more:
             together: list[tuple[Before, str]] = [(call.before, call.describe(titles)) for call in self.calls]
             return question_together(together, about=about_text)
@@ -203,28 +205,33 @@ class PendingCall(BaseModel):
         """The arguments that are known: without those that refer to what another call returns."""
         if not self.uses or self.door != "chain":
             return self.arguments
-        return {name: value for name, value in self.arguments.items() if not references_in({name: value})[0]}
+        known: dict[str, Any] = {}
+        for name, value in self.arguments.items():
+            references, _ = references_in({name: value})
+            if not references:
+                known[name] = value
+        return known
 
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
-        own = {
-            "arguments": self.given_arguments,
-            "then": tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.then),
-            "more": tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.more),
-        }
-        return self.model_copy(update=own).question()
+        then = tuple(call.without_context() for call in self.then)
+        more = tuple(call.without_context() for call in self.more)
+        return self.without_context().model_copy(update={"then": then, "more": more}).question()
+
+    def without_context(self) -> "PendingCall":
+        """Return it without the arguments that the caller's context filled."""
+        return self.model_copy(update={"arguments": self.given_arguments})
 
     def steps(self) -> list[PlanStep]:
         """Return the calls that are asked about together as steps, by which one may use what another returns."""
-        names = {each.id: f"s{number}" for number, each in enumerate(self.calls, 1)}
-        return [
-            PlanStep(
-                id=names[each.id],
-                tool=each.tool,
-                arguments=with_steps_named(each.given_arguments, names) if each.uses else each.given_arguments,
-            )
-            for each in self.calls
-        ]
+        names = {call.id: f"s{number}" for number, call in enumerate(self.calls, 1)}
+        steps: list[PlanStep] = []
+        for call in self.calls:
+            arguments = call.given_arguments
+            if call.uses:
+                arguments = with_steps_named(arguments, names)
+            steps.append(PlanStep(id=names[call.id], tool=call.tool, arguments=arguments))
+        return steps
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether a yes to this call is a yes to the other: same place, same identity."""
@@ -244,9 +251,11 @@ class PendingCall(BaseModel):
         own = PendingCall.from_call(call, flow=self.flow, path=self.path).arguments
         if self.door == "chain":
             return self._is_with_outputs(own, outputs)
-        is_as_shown = all(name in own and own[name] == value for name, value in self.arguments.items())
+        for name, value in self.arguments.items():
+            if name not in own or own[name] != value:
+                return False
         added = {name: value for name, value in own.items() if name not in self.arguments}
-        return is_as_shown and self._are_returned(added, outputs)
+        return self._are_returned(added, outputs)
 
     def _are_returned(self, arguments: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
         """Whether the calls that this one uses returned each of these arguments, by its name."""
@@ -271,7 +280,7 @@ class PendingCall(BaseModel):
 
 VERSION: Final = 2
 MOST_MESSAGES: Final = 40
-LONGEST_HEARD: Final = 32_000
+LONGEST_REQUEST: Final = 32_000
 """Characters of a message that an agent reads; it stores `LONGEST_MESSAGE` of them for later turns."""
 LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
@@ -344,23 +353,27 @@ def kept_result(output: object) -> tuple[str, LeftOut]:
     value = unquoted_json(output)
     text = storable_text(value)
     first = text[:LONGEST_RESULT]
-    tokens = estimate_tokens(first.replace(":", ": ").replace(",", ", "))  # as prompts show it
+    # Counted as prompts show it, with blanks behind its marks.
+    tokens = estimate_tokens(first.replace(":", ": ").replace(",", ", "))
     if first == text and tokens <= RESULT_TOKENS:
         return text, ""
     most = min(LONGEST_RESULT, len(first) * RESULT_TOKENS // tokens)
     if isinstance(value, str):
         return storable_text(beginning(value, most)), "part"
     part = shortened_json(value, most)
-    return ("", "all") if part is None else (part, "part")
+    if part is None:
+        return "", "all"
+    return part, "part"
 
 
 def stored_calls(calls: Sequence[PastCall]) -> tuple[PastCall, ...]:
     """Return the last calls as a conversation stores them; of too many long results the oldest are left out."""
     room, stored = LONGEST_CALLS, list[PastCall]()
+    # The newest first, so that they get the room.
     for call in reversed(calls[-MOST_CALLS:]):
         room -= len(call.output)
-        is_kept = room >= 0 or call.failed
-        stored.append(call if is_kept else call.model_copy(update={"output": "", "left_out": "all"}))
+        has_room = room >= 0 or call.failed
+        stored.append(call if has_room else call.model_copy(update={"output": "", "left_out": "all"}))
     return tuple(reversed(stored))
 
 
@@ -426,7 +439,9 @@ def asked_now(flow: BaseFlow | None, asks: Sequence[str], wrong: Mapping[str, st
     if flow is None or not flow.asks_one:
         return tuple(asks)
     refused = [name for name in asks if name in wrong]
-    return tuple(refused) if len(refused) > 1 else tuple(asks[:1])
+    if len(refused) > 1:
+        return tuple(refused)
+    return tuple(asks[:1])
 
 
 _EARLIER_NAMES: Final = {
@@ -490,12 +505,15 @@ class OpenFlow(_Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_earlier(cls, given: object) -> object:
+    def _migrate(cls, saved: object) -> object:
         """Read a flow that was saved under earlier names, or when each counted its own turns without progress."""
-        if not is_object(given):
-            return given
-        known = given
-        return {_EARLIER_NAMES.get(name, name): value for name, value in known.items() if name != "nowhere"}
+        if not is_object(saved):
+            return saved
+        current: dict[str, Any] = {}
+        for name, value in saved.items():
+            if name != "nowhere":
+                current[_EARLIER_NAMES.get(name, name)] = value
+        return current
 
     @property
     def key(self) -> FlowKey:
@@ -504,17 +522,20 @@ class OpenFlow(_Frozen):
 
     def has(self, values: Mapping[str, Any]) -> bool:
         """Whether it has all of these values; False if there are none."""
-        return bool(values) and all(
-            name in self.answers and self.answers[name] == each for name, each in values.items()
-        )
+        return bool(values) and self.count_shared(values) == len(values)
 
     def count_shared(self, values: Mapping[str, Any]) -> int:
         """Return how many of these values it has."""
-        return sum(name in self.answers and self.answers[name] == each for name, each in values.items())
+        shared = 0
+        for name, value in values.items():
+            if name in self.answers and self.answers[name] == value:
+                shared += 1
+        return shared
 
     def is_for_another(self, values: Mapping[str, Any]) -> bool:
         """Whether it has other values than these for an input."""
-        return any(name in self.answers and self.answers[name] != each for name, each in values.items())
+        known = [name for name in values if name in self.answers]
+        return any(self.answers[name] != values[name] for name in known)
 
     @property
     def past_calls(self) -> tuple["PastCall", ...]:
@@ -539,11 +560,12 @@ class OpenFlow(_Frozen):
 
 def stored_question(question: UserQuestion) -> UserQuestion:
     """Return a question as a conversation stores it: texts bounded, and each id that of its flow's name."""
-    options = tuple(
-        replace(each, flow_id=flow_id(each.flow_name), title=bound_text(each.title), says=bound_text(each.says))
-        for each in question.options
-    )
-    return replace(question, text=bound_text(question.text), options=options, request=bound_text(question.request))
+    options: list[UserOption] = []
+    for option in question.options:
+        title, says = bound_text(option.title), bound_text(option.says)
+        options.append(replace(option, flow_id=flow_id(option.flow_name), title=title, says=says))
+    text, request = bound_text(question.text), bound_text(question.request)
+    return replace(question, text=text, options=tuple(options), request=request)
 
 
 def _as_stored(given: object, read: Callable[[object], UserQuestion | None]) -> UserQuestion | None:
@@ -606,10 +628,10 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy. A changed copy drops the signed text."""
-        made = super().model_copy(update=update, deep=deep)
+        copied = super().model_copy(update=update, deep=deep)
         if update:
-            made._as_signed = ""  # noqa: SLF001 - one of these
-        return made
+            copied._as_signed = ""  # noqa: SLF001 - one of these
+        return copied
 
     @property
     def signed_text(self) -> str:
@@ -677,14 +699,14 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
             raise ConfigError(msg)
         messages = [message for message in history or () if message.role in ("user", "assistant")]
-        asked = [message for message in messages if message.role == "user"]
+        requests = [message for message in messages if message.role == "user"]
         # Only what is kept is bounded: of a long history most is left out.
-        said: list[Said] = []
+        stored: list[Said] = []
         for message in messages[-MOST_MESSAGES:]:
             role = "user" if message.role == "user" else "assistant"
-            said.append(Said(role=role, content=bound_text(message.content)))
-        earlier = [said_by_user(bound_text(message.content)) for message in asked[-MOST_EPISODES:]]
-        return cls(messages=tuple(said), episodes=tuple(earlier), turns=len(asked))
+            stored.append(Said(role=role, content=bound_text(message.content)))
+        episodes = [user_episode(bound_text(message.content)) for message in requests[-MOST_EPISODES:]]
+        return cls(messages=tuple(stored), episodes=tuple(episodes), turns=len(requests))
 
     def with_id(self, conversation_id: str) -> "Conversation":
         """Return it with an id: its own, else this one, else a random one.
@@ -700,24 +722,28 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         if self.id and conversation_id and self.id != conversation_id:
             msg = f"the conversation is {self.id!r:.80}, not {conversation_id!r:.80}: leave conversation_id out"
             raise ConfigError(msg)
-        return self if self.id else self.model_copy(update={"id": conversation_id or uuid4().hex})
+        if self.id:
+            return self
+        return self.model_copy(update={"id": conversation_id or uuid4().hex})
 
     def next_turn(self, agent_id: str, message: str) -> str:
         """Return the key of the next turn, a SHA-256 digest that is the same in every process of this agent.
 
         The message counts only in the first turn, where nothing else distinguishes two turns.
         """
-        said = [[each.role, each.content] for each in self.messages]
-        return sha256(canonical_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
+        messages = [[stored.role, stored.content] for stored in self.messages]
+        return sha256(canonical_bytes([agent_id, self.id, self.turns, messages or message])).hexdigest()
 
     @property
-    def said_in(self) -> tuple[int, ...]:
+    def message_turns(self) -> tuple[int, ...]:
         """The turn of each stored message, from 1."""
         turns: list[int] = []
         turn = self.turns
-        for each in reversed(self.messages):
+        # Counted from the end: the oldest messages may be gone.
+        for stored in reversed(self.messages):
             turns.append(turn)
-            turn -= each.role == "user"
+            if stored.role == "user":
+                turn -= 1
         return tuple(reversed(turns))
 
 
@@ -730,9 +756,10 @@ def normalized_message(message: str) -> str:
 
     NFKC would make 52 of "5²" and 21⁄2 of "2½", so that a mark is put between.
     """
-    said = as_text(cut(message, LONGEST_HEARD))
-    said = _BEFORE_FRACTION.sub(" ", _BEFORE_POWER.sub("^", said))
-    return cut(nfkc(said), LONGEST_HEARD)
+    # Cut before it is read, which bounds the work, and after it, since a letter may become several.
+    text = as_text(cut(message, LONGEST_REQUEST))
+    text = _BEFORE_FRACTION.sub(" ", _BEFORE_POWER.sub("^", text))
+    return cut(nfkc(text), LONGEST_REQUEST)
 
 
 def bound_text(text: str) -> str:
@@ -740,7 +767,7 @@ def bound_text(text: str) -> str:
     return as_text(cut(text, LONGEST_MESSAGE))
 
 
-def said_by_user(text: str) -> str:
+def user_episode(text: str) -> str:
     """Return an episode of a user's message, and mark a phrase in it that would pass for the agent's part."""
     return "The user said: " + cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 

@@ -121,7 +121,7 @@ class ConversationView:
             growing = PromptHistory(
                 turn=self.ledger.turn,
                 shown=self.ledger.flows,
-                said_in=[turn for turn, _ in steady],
+                message_turns=[turn for turn, _ in steady],
                 left_out=max(steady[0][0] - 1, 0) if steady else 0,
                 keep=self.ledger.keep_flows,
             )
@@ -150,7 +150,7 @@ class ConversationView:
 
         Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
         """
-        said = list(zip(self.request.conversation.said_in, self._messages(each), strict=True))
+        said = list(zip(self.request.conversation.message_turns, self._messages(each), strict=True))
         while said and said[0][1].role == "assistant":
             said.pop(0)  # an answer without its question says little
         start = first_kept_turn(

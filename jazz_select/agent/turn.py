@@ -24,9 +24,9 @@ from jazz_select.agent.conversation import (
     PendingCall,
     Said,
     bound_text,
-    said_by_user,
     stored_calls,
     stored_question,
+    user_episode,
 )
 from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
@@ -100,7 +100,10 @@ class FlowRun(Part):
     @property
     def known(self) -> dict[str, Any]:
         """All values that its tools returned; later ones replace earlier ones."""
-        return {name: value for run in self.all for name, value in run.own.items()}
+        values: dict[str, Any] = {}
+        for run in self.all:
+            values.update(run.own)
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +205,11 @@ class TurnResult(TurnOutcome):
                 raise
             raise unreadable(what, f"conversation: {error.problem}") from error
         known["conversation"] = conversation
-        known["selection"] = None if selection is None else FlowSelectionResult.from_dict(selection, registry=registry)
-        return value_of(cls, {name: value for name, value in known.items() if value is not None or name != "trace"})
+        if selection is not None:
+            known["selection"] = FlowSelectionResult.from_dict(selection, registry=registry)
+        if "trace" in known and known["trace"] is None:
+            del known["trace"]  # an absent trace is an empty one
+        return value_of(cls, known)
 
     def to_json(self, *, secret: Secret | None = None) -> str:
         """Return `to_dict` as JSON text."""
@@ -234,14 +240,18 @@ class TurnResult(TurnOutcome):
             ("error", "" if self.error is None else describe_error(self.error)),
             *(("note", note) for note in self.notes),
         ]
-        steps = [
-            (each.tool, each.status, each.arguments, each.error or each.output)
-            for run in self.runs
-            for each in run.steps
-        ]
-        spans = [(f"{'· ' * each.depth}{each.name}", each.kind, 1e3 * (each.duration_s or 0)) for each in self.trace]
-        parts = [facts_html("turn", facts), rows_html(("tool", "", "arguments", "result"), steps)]
-        return page_html(*parts, rows_html(("span", "", "ms"), spans))
+        steps: list[tuple[object, ...]] = []
+        for run in self.runs:
+            steps += [(step.tool, step.status, step.arguments, step.error or step.output) for step in run.steps]
+        spans: list[tuple[object, ...]] = []
+        for each in self.trace:
+            indented = f"{'· ' * each.depth}{each.name}"
+            spans.append((indented, each.kind, 1e3 * (each.duration_s or 0)))
+        return page_html(
+            facts_html("turn", facts),
+            rows_html(("tool", "", "arguments", "result"), steps),
+            rows_html(("span", "", "ms"), spans),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as data, except `value`, whose class is the caller's, and the selection, whose flows may be live."""
@@ -266,16 +276,18 @@ class TurnResult(TurnOutcome):
     @property
     def model_calls(self) -> int:
         """Number of chat model calls."""
-        return sum(span.kind == "chat" for span in self.trace)
+        chats = [span for span in self.trace if span.kind == "chat"]
+        return len(chats)
 
     @property
     def usage(self) -> Usage:
         """The total token usage of chat and decision models, as far as reported."""
-        chats = [span.attributes for span in self.trace if span.kind in {"chat", "decide"}]
-        return Usage(
-            input_tokens=sum(each.get("input_tokens", 0) for each in chats),
-            output_tokens=sum(each.get("output_tokens", 0) for each in chats),
-        )
+        input_tokens = output_tokens = 0
+        for span in self.trace:
+            if span.kind in {"chat", "decide"}:
+                input_tokens += span.attributes.get("input_tokens", 0)
+                output_tokens += span.attributes.get("output_tokens", 0)
+        return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionResult | None) -> TurnResult:
@@ -343,15 +355,16 @@ class TurnRequest:
         known = {name: updates[name] for name in ("message", "conversation", "context") if name in updates}
         if "context" in known:
             known["context"] = checked_input("", known["context"])
-        if "conversation" in known:  # a guard may replace it, but the id stays
-            given: Conversation = known["conversation"]
+        if "conversation" in known:
+            # A guard may replace it, but the id stays. The count of turns never falls, because it distinguishes two
+            # turns with the same message.
+            replacement: Conversation = known["conversation"]
             own = self.conversation
-            # The count of turns never falls, because it distinguishes two turns with the same message.
-            turns = max(given.turns, own.turns)
-            known["conversation"] = given.model_copy(update={"id": own.id, "turns": turns})
+            turns = max(replacement.turns, own.turns)
+            known["conversation"] = replacement.model_copy(update={"id": own.id, "turns": turns})
         if withheld:
             known["message"] = _WITHHELD
-        return replace(self, **known) if known else self
+        return replace(self, **known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,12 +423,17 @@ class TurnState(TurnOutcome):
 
     def with_live_flows(self, is_live: Callable[[str], bool]) -> "TurnState":
         """Return the state without flows that are gone, and with the call that waits if its flow is still on top."""
-        gone = [each.name for each in self.agenda.flows if not is_live(each.name)]
-        agenda = replace(self.agenda, flows=tuple(each for each in self.agenda.flows if each.name not in gone))
+        live: list[OpenFlow] = []
+        gone: list[str] = []
+        for flow in self.agenda.flows:
+            if is_live(flow.name):
+                live.append(flow)
+            else:
+                gone.append(flow.name)
+        agenda = replace(self.agenda, flows=tuple(live))
+        pending = agenda.call_of_top(self.request.conversation.pending)
         reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
-        return replace(
-            self, agenda=agenda, pending=agenda.call_of_top(self.request.conversation.pending), reason=reason
-        )
+        return replace(self, agenda=agenda, pending=pending, reason=reason)
 
     def for_part(self) -> "TurnState":
         """Return the state in which the part of the message that a model handed back is read and decided about.
@@ -448,9 +466,11 @@ class TurnState(TurnOutcome):
         """
         if self.selection is None or (self.granted is not None and self.granted.flow == flow):
             return ""
-        is_first = self.selection.names[:1] == ([flow] if flow else [])
+        first = self.selection.names[0] if self.selection.names else ""
         is_used = any(run.flow == flow for run in self.runs)
-        return self.selection.decision.opening if is_first and not is_used else ""
+        if first != flow or is_used:
+            return ""
+        return self.selection.decision.opening
 
     def with_call_parked(self) -> "TurnState":
         """Keep the call that waits for a yes with its flow on top; it is asked about again when that flow resumes."""
@@ -461,35 +481,44 @@ class TurnState(TurnOutcome):
 
     def with_status_before(self) -> "TurnState":
         """Return the state as its work begins: confirming if a call waits, waiting if the turn asks what is meant."""
-        status: TurnStatus = "done" if self.question is None else "waiting"
-        return replace(self, status=status if self.pending is None else "confirming")
+        if self.pending is not None:
+            return replace(self, status="confirming")
+        if self.question is not None:
+            return replace(self, status="waiting")
+        return replace(self, status="done")
 
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """Return the result for the caller; `prompt` holds the prompts of the open flows."""
         ledger, agenda = self.request.ledger, self.agenda
+        notes: list[str] = []
+        if not self.request.message.strip():
+            notes.append("nothing was asked: the message is blank")
+        if ledger is not None:
+            notes += ledger.notes
+        notes += self.notes
+        for flow in (*agenda.flows, *agenda.failed):
+            if flow.lost_outputs:
+                notes.append(_lost_note(flow))
         outcome = {each.name: getattr(self, each.name) for each in fields(TurnOutcome)}
-        afresh = ledger.notes if ledger is not None else ()
-        lost = [flow for flow in (*agenda.flows, *agenda.failed) if flow.lost_outputs]
-        blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
-        outcome["notes"] = (*blank, *afresh, *self.notes, *map(_lost_note, lost))
+        outcome["notes"] = tuple(notes)
         return TurnResult(conversation=self._conversation_after(), prompt=prompt, trace=trace, **outcome)
 
     def _conversation_after(self) -> Conversation:
         before, ledger = self.request.conversation, self.request.ledger
         turns = before.turns + 1
-        said = [*before.messages, Said(role="user", content=bound_text(self.request.message))]
+        messages = [*before.messages, Said(role="user", content=bound_text(self.request.message))]
         if self.text:
-            said.append(Said(role="assistant", content=bound_text(self.text)))
+            messages.append(Said(role="assistant", content=bound_text(self.text)))
         ran = tuple(run.flow for run in self.runs)
         done = [run.flow for run in self.runs if run.status == "done"]
-        episode = said_by_user(self.request.message)
+        episode = user_episode(self.request.message)
         if ran:
             episode += f" The agent ran {', '.join(ran)}."
         calls = [call.model_copy(update={"turn": turns}) for call in self.calls]
         look_ups = dict.fromkeys((*self.look_ups, *before.look_ups))
         return before.model_copy(
             update={
-                "messages": tuple(said[-MOST_MESSAGES:]),
+                "messages": tuple(messages[-MOST_MESSAGES:]),
                 "flows": self._stored_flows(),
                 "failed": _last_failed(self.agenda.failed),
                 "episodes": (*before.episodes, episode)[-MOST_EPISODES:],
@@ -517,13 +546,13 @@ class TurnState(TurnOutcome):
 
 def _last_failed(failed: tuple[OpenFlow, ...]) -> tuple[OpenFlow, ...]:
     """Return the flows that failed as a conversation keeps them: the last ones, and all in which a call was made."""
-    return tuple(each for place, each in enumerate(failed) if len(failed) - place <= MOST_FLOWS or each.past_calls)
+    older = [flow for flow in failed[:-MOST_FLOWS] if flow.past_calls]
+    return (*older, *failed[-MOST_FLOWS:])
 
 
 def _lost_note(flow: OpenFlow) -> str:
-    return (
-        f"{flow.name}: not kept in the conversation, since it is too large or no JSON: {', '.join(flow.lost_outputs)}"
-    )
+    names = ", ".join(flow.lost_outputs)
+    return f"{flow.name}: not kept in the conversation, since it is too large or no JSON: {names}"
 
 
 def checked_input(message: object, context: object) -> dict[str, Any]:
@@ -534,11 +563,11 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     """
     if not isinstance(message, str):
         raise ConfigError(f"message must be a text, got {type(message).__name__}")
-    given: object = {} if context is None else context
-    if not is_object(given) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        raise ConfigError(f"context must be a mapping of names to values, got {given!r:.80}")
-    known = given
-    if excess := excess_of_names(known) or too_much(dict(known)):
+    values: object = {} if context is None else context
+    if not is_object(values) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", values)):
+        raise ConfigError(f"context must be a mapping of names to values, got {values!r:.80}")
+    excess = excess_of_names(values) or too_much(dict(values))
+    if excess:
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}

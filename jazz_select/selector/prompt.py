@@ -183,14 +183,14 @@ class PromptHistory:
     Attributes:
         turn: The current turn, from 1.
         shown: The flows shown before, in that order.
-        said_in: The turn of each message.
+        message_turns: The turn of each message.
         left_out: Number of earlier turns left out.
         keep: Called before the model is asked, with `shown` for the next turn.
     """
 
     turn: int
     shown: Sequence[FirstShown] = ()
-    said_in: Sequence[int] = ()
+    message_turns: Sequence[int] = ()
     left_out: int = 0
     keep: Callable[[tuple[FirstShown, ...]], object] = field(default=lambda _: None, compare=False, repr=False)
 
@@ -744,7 +744,7 @@ def growing_prompt(
     not shown. `examples` of a flow are the most similar ones first.
     """
     notes: list[str] = []
-    growing = situation.growing or PromptHistory(turn=1, said_in=(0,) * len(situation.said))
+    growing = situation.growing or PromptHistory(turn=1, message_turns=(0,) * len(situation.said))
     view = _view(candidates, growing, flows, tokens, notes, situation.procedures)
     called = {each: card.id for each, card in view.by_id.items()}
     root = ET.Element("selection")
@@ -852,7 +852,7 @@ def _conversation(view: _View, situation: ConversationContext, growing: PromptHi
         conversation.set("left_out", f"{growing.left_out} earlier turns")
     cards = [(each.turn, card) for each, card in zip(view.shown, view.cards, strict=True)]
     calls = [(made_in or growing.turn, text) for made_in, text in situation.calls]
-    for message, turn in zip(situation.said, growing.said_in, strict=True):
+    for message, turn in zip(situation.said, growing.message_turns, strict=True):
         while calls and calls[0][0] < turn:
             add_text(conversation, "calls", calls.pop(0)[1])
         while cards and cards[0][0] <= turn:

@@ -23,7 +23,7 @@ import pytest
 from benchmarks.hostile import documents
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.conversation import LONGEST_HEARD, LONGEST_STORED
+from jazz_select.agent.conversation import LONGEST_REQUEST, LONGEST_STORED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.chat.json_reader import (
@@ -159,7 +159,7 @@ async def test_an_agent_hears_so_much_and_shows_the_cut() -> None:
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
     result = await Agent(FlowSelector(None, registry, memory, "shop")).turn("word " * 1_000_000)
     assert result.status in {"open", "done"}
-    assert len(memory.calls[0].query) <= LONGEST_HEARD + 100
+    assert len(memory.calls[0].query) <= LONGEST_REQUEST + 100
     assert "characters cut" in memory.calls[0].query
 
 

@@ -122,7 +122,7 @@ def test_a_turn_is_kept_with_its_number_and_what_was_run() -> None:
     second = after(first, "look", "done", runs=runs, calls=calls)
     assert second.episodes == ("The user said: hi", "The user said: look The agent ran look, see.")
     assert [each.turn for each in second.calls] == [2]
-    assert [first.said_in, second.said_in] == [(1, 1), (1, 1, 2, 2)]
+    assert [first.message_turns, second.message_turns] == [(1, 1), (1, 1, 2, 2)]
 
 
 def test_a_question_is_kept_as_it_was_asked() -> None:
@@ -147,6 +147,12 @@ def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_o
     assert is_open.with_wishes([], request="y", turn=6) == is_open
     both = is_open.with_wishes([Wish("b"), Wish("a")], request="y", turn=7)
     assert [each.name for each in both.flows] == ["b", "a"]
+
+
+def test_an_open_flow_finds_room_where_called_flows_have_taken_it() -> None:
+    full = Agenda(tuple(OpenFlow(name=f"flow {number}") for number in range(MOST_FLOWS + 1)))
+    again, other = Wish("flow 3"), Wish("another")
+    assert full.split_by_room([other, again]) == ((again,), (other,))
 
 
 def asking(*names: str) -> str:

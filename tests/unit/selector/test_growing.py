@@ -43,13 +43,13 @@ class Talk:
     tokens: int = TOKENS
     shown: tuple[FirstShown, ...] = ()
     said: list[Message] = field(default_factory=list[Message])
-    said_in: list[int] = field(default_factory=list[int])
+    message_turns: list[int] = field(default_factory=list[int])
     turn: int = 0
 
     def asked(self, *names: str, request: str = "x", **situation: Any) -> Prompt:
         """The prompt of the next turn, in which these flows may be chosen."""
         self.turn += 1
-        growing = PromptHistory(turn=self.turn, shown=self.shown, said_in=tuple(self.said_in))
+        growing = PromptHistory(turn=self.turn, shown=self.shown, message_turns=tuple(self.message_turns))
         prompt = growing_prompt(
             request,
             [Candidate.from_metadata(each) for each in (metadata(*names) if names else [])],
@@ -59,7 +59,7 @@ class Talk:
         )
         self.shown = prompt.shown or ()
         self.said += [Message(role="user", content=request), Message(role="assistant", content=f"to {request}")]
-        self.said_in += [self.turn, self.turn]
+        self.message_turns += [self.turn, self.turn]
         return prompt
 
 
