@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from jazz_select.agent.agenda import flows_without
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
@@ -24,7 +25,16 @@ from jazz_select.routing.question import Before
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, fill_fields, in_one_line, in_words, json_line
+from jazz_select.text import (
+    as_text,
+    beginning,
+    fill_fields,
+    in_one_line,
+    in_words,
+    join_paragraphs,
+    join_sentences,
+    json_line,
+)
 from jazz_select.texts import current_language, say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
@@ -47,13 +57,15 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
         # A run that waits for a yes asks for no input: what it would do is asked elsewhere.
-        flow = titles.find(run.flow)
-        return question_for(flow, run.asks, run.choices, run.wrong, run.options) if run.asks else ""
+        question = ""
+        if run.asks:
+            question = question_for(titles.find(run.flow), run.asks, run.choices, run.wrong, run.options)
+        return question
     if run.status == "failed":
         return _failure_text(run, titles)
     if run.status == "blocked":
-        return _refusal_text(run, titles) if run.refusal else _blocked_text(run, titles, contact)
-    parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
+        return _blocked_text(run, titles, contact)
+    parts = join_sentences(*(worded(part, titles, contact) for part in run.parts))
     if run.status != "done":
         return parts
     return _filled_reply(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
@@ -64,68 +76,97 @@ def _failure_text(run: FlowRun, titles: Titles) -> str:
     unfound: dict[str, None] = {}
     for part in run.all:
         unfound.update(dict.fromkeys(map(in_words, part.unfound)))
-    why = say("not_found", what=", ".join(unfound)) if unfound else ""
+    why = ""
+    if unfound:
+        why = say("not_found", what=", ".join(unfound))
     texts = _unknown_outcomes([step.tool for step in run.steps if step.unknown], titles)
-    if ran := _ran_before(run, titles):
-        done = titles.done_already(ran)
+    effects = _effects_of(run, titles)
+    if effects:
+        done = titles.done_already(effects)
         texts.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
     return " ".join(texts) or say("failed", title=name, why=why)
 
 
 def _refusal_text(run: FlowRun, titles: Titles) -> str:
     """Return the words of what refused a flow, what is done all the same, and which of its parts are not done."""
-    ended = [part for part in run.all if not part.parts]
-    texts = [part.text for part in ended if part.refusal]  # what an earlier turn has told has none
-    done = [worded(part, titles) for part in ended if part.status == "done" and part is not run]
-    if (ran := _ran_before(run, titles)) and not done:
-        done.append(titles.done_already(ran))
-    not_done = [part.flow for part in ended if part.status == "blocked" and not part.refusal]
+    refusals: list[str] = []
+    done: list[str] = []
+    not_done: list[str] = []
+    for part in run.all:
+        if part.parts:
+            continue
+        if part.refusal:
+            refusals.append(part.text)  # empty if an earlier turn has said it
+        elif part.status == "blocked":
+            not_done.append(part.flow)
+        elif part.status == "done" and part is not run:
+            done.append(worded(part, titles))
+    effects = _effects_of(run, titles)
+    if effects and not done:
+        done.append(titles.done_already(effects))
+    # A sequence stops at what is refused: its later parts have no run at all.
     for each in run.all:
         flow = titles.find(each.flow)
         if flow is not None and flow.type == "sequential" and each.parts:
-            begun = {part.flow for part in each.parts}
-            not_done += [part.name for part in flow.subflows if part.name not in begun]
+            reached = {part.flow for part in each.parts}
+            not_done += [part.name for part in flow.subflows if part.name not in reached]
     if not_done:
         done.append(say("not_done_either", titles=", ".join(dict.fromkeys(map(titles.flow, not_done)))))
-    return " ".join(filter(None, (*texts, *done)))
+    return join_sentences(*refusals, *done)
 
 
 def _blocked_text(run: FlowRun, titles: Titles, contact: str) -> str:
+    if run.refusal:
+        return _refusal_text(run, titles)
     flow = titles.find(run.flow)
     if flow is not None and flow.manual and (own := _filled_reply(flow, run)):
         return own
-    name, ran = titles.flow(run.flow), _ran_before(run, titles)
-    lacking = dict.fromkeys(titles.flow(part.flow) for part in run.all if part.status == "blocked" and not part.parts)
-    what = "" if name in lacking else ", ".join(lacking)
-    done = " ".join(filter(None, (worded(part, titles) for part in run.parts if part.status == "done")))
-    if ran and not done:
-        done = titles.done_already(ran)
+    name, effects = titles.flow(run.flow), _effects_of(run, titles)
+    lacking: dict[str, None] = {}
+    for part in run.all:
+        if part.status == "blocked" and not part.parts:
+            lacking[titles.flow(part.flow)] = None
+    done = join_sentences(*(worded(part, titles) for part in run.parts if part.status == "done"))
+    if effects and not done:
+        done = titles.done_already(effects)
     key = "blocked_begun" if done else "blocked"
-    blocked = say(f"{key}_by", title=name, what=what) if what else say(key, title=name)
-    return " ".join(filter(None, (blocked, done, _turn_to(contact))))
+    if lacking and name not in lacking:
+        blocked = say(f"{key}_by", title=name, what=", ".join(lacking))
+    else:
+        blocked = say(key, title=name)
+    return join_sentences(blocked, done, _turn_to(contact))
 
 
 def blocked_text(contact: str) -> str:
     """Return the text of a turn that a guard ended without words of its own."""
-    return " ".join(filter(None, (say("not_here"), _turn_to(contact))))
+    return join_sentences(say("not_here"), _turn_to(contact))
 
 
 def contact_of(facts: Mapping[str, Any]) -> str:
     """Return where users are referred to: the fact `support`; empty without it."""
     support = facts.get("support")
-    return "" if support is None else as_text(support)
+    if support is None:
+        return ""
+    return as_text(support)
 
 
 def _turn_to(contact: str) -> str:
-    return say("turn_to", contact=contact.strip()) if contact.strip() else ""
+    contact = contact.strip()
+    if not contact:
+        return ""
+    return say("turn_to", contact=contact)
 
 
-def _ran_before(run: FlowRun, titles: Titles) -> list[str]:
+def _effects_of(run: FlowRun, titles: Titles) -> list[str]:
     """Return the tools that changed something in a run, including those whose output could not be read."""
     unread = {step.tool for step in run.steps if step.fault == "output"}
-    ran = [each for part in run.all for each in part.ran]
-    destroyed = (each.tool for each in ran if each.final and each.tool in unread)
-    return list(dict.fromkeys((*titles.effects(ran), *destroyed)))
+    calls = [call for part in run.all for call in part.ran]
+    effects = titles.effects(calls)
+    for call in calls:
+        # It failed only after it was made: what it destroyed is gone.
+        if call.final and call.tool in unread:
+            effects.append(call.tool)
+    return list(dict.fromkeys(effects))
 
 
 def question_for(
@@ -142,60 +183,70 @@ def question_for(
     wrong = wrong or {}
     options = options or {}
     asks = [name for name in asks if name in wrong] or asks
-    problems = list(dict.fromkeys(in_one_line(text) for name, text in wrong.items() if name in asks))
-    meant = _meant_values(choices or {})
+    problems: dict[str, None] = {}
+    for name, text in wrong.items():
+        if name in asks:
+            problems[in_one_line(text)] = None
+    possible = _possible_values(choices or {})
     declared = flow.all_inputs() if flow is not None else {}
     asks_one = flow is not None and flow.asks_one
     if asks_one or any(name in declared and declared[name].question for name in asks):
         questions: list[str] = []
         for name in asked_now(flow, asks, wrong):
-            questions.append(_question(name, declared.get(name), meant.get(name, ""), options.get(name)))
+            questions.append(_question(name, declared.get(name), possible.get(name, ""), options.get(name)))
         return " ".join((*problems, *questions))
     inputs: list[str] = []
     for name in asks:
         in_question = in_words(name)
-        if name in meant:
-            in_question = say("either", input=in_question, values=meant[name])
+        if name in possible:
+            in_question = say("either", input=in_question, values=possible[name])
         inputs.append(in_question)
     return " ".join((*problems, say("ask", inputs=", ".join(inputs))))
 
 
-def _meant_values(choices: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+def _possible_values(choices: Mapping[str, Sequence[Any]]) -> dict[str, str]:
     """Return the values that may be meant for each ambiguous input, as a text: "5 June or 12 June"."""
     language = current_language()
     joint = f" {say('or')} "
-    meant: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, values in choices.items():
         if values:
-            meant[name] = joint.join(in_full(value, language) for value in values)
-    return meant
+            texts[name] = joint.join(in_full(value, language) for value in values)
+    return texts
 
 
-def _question(name: str, declared: Input | None, meant: str, options: InputOptions | None) -> str:
-    asked = declared.question if declared is not None else ""
-    question = asked or say("ask_one", input=in_words(name))
-    is_proposed = bool(meant) and declared is not None and declared.propose is not None
-    if meant and not is_proposed:
-        return say("choices", question=question, values=meant)
-    listed = tuple(map(str, declared.listed)) if declared is not None else ()
+def _question(name: str, declared: Input | None, possible: str, options: InputOptions | None) -> str:
+    question = say("ask_one", input=in_words(name))
+    if declared is not None and declared.question:
+        question = declared.question
+    is_proposed = bool(possible) and declared is not None and declared.propose is not None
+    if possible and not is_proposed:
+        return say("choices", question=question, values=possible)
+    listed: tuple[str, ...] = ()
     if options is not None:
         listed = shown_labels(options)
+    elif declared is not None:
+        listed = tuple(map(str, declared.listed))
     if listed:
-        *first, last = listed
-        values = f"{', '.join(first)} {say('or')} {last}" if first else last
-        if last == "…":
-            values = ", ".join(listed)
-        question = say("choices", question=question, values=values)
+        question = say("choices", question=question, values=_list_values(listed))
     if is_proposed:
-        return say("proposed", question=question, value=meant)
-    if listed:
-        return question
-    return say("example", question=question, value=declared.example) if declared and declared.example else question
+        return say("proposed", question=question, value=possible)
+    if not listed and declared is not None and declared.example:
+        return say("example", question=question, value=declared.example)
+    return question
+
+
+def _list_values(values: Sequence[str]) -> str:
+    """Return values as a list in words; one that goes on ("…") has no "or"."""
+    *first, last = values
+    if not first or last == "…":
+        return ", ".join(values)
+    return f"{', '.join(first)} {say('or')} {last}"
 
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
     """Say that a flow was called off, and what was already done."""
-    return " ".join(filter(None, (say("called_off", title=with_objects(flow, titles)), _done_already(flow, titles))))
+    return join_sentences(say("called_off", title=with_objects(flow, titles)), _done_already(flow, titles))
 
 
 def left_undone(pending: PendingCall) -> str:
@@ -204,8 +255,9 @@ def left_undone(pending: PendingCall) -> str:
 
 
 def _not_done(calls: Sequence[PendingCall]) -> str:
-    named = [each.display_name if len(calls) == 1 else each.describe({}) for each in calls]
-    return say("not_done", call="; ".join(named))
+    if len(calls) == 1:
+        return say("not_done", call=calls[0].display_name)
+    return say("not_done", call="; ".join(call.describe({}) for call in calls))
 
 
 def left_open(text: str) -> str:
@@ -213,42 +265,43 @@ def left_open(text: str) -> str:
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
-def too_late_text(pending: PendingCall, became: Sequence[Before]) -> str:
+def too_late_text(pending: PendingCall, outcomes: Sequence[Before]) -> str:
     """Say that a no came too late for calls that another process has begun, and which were not made.
 
-    Empty if none was begun. `became` says what became of each call.
+    Empty if none was begun. `outcomes` says what became of each call.
     """
-    if not any(became):
+    if not any(outcomes):
         return ""
     texts: list[str] = []
-    not_begun: list[PendingCall] = []
-    for call, end in zip(pending.calls, became, strict=True):
-        if not end:
-            not_begun.append(call)
+    not_made: list[PendingCall] = []
+    for call, outcome in zip(pending.calls, outcomes, strict=True):
+        if not outcome:
+            not_made.append(call)
             continue
-        key = "too_late" if end == "done" else "too_late_perhaps"
+        key = "too_late" if outcome == "done" else "too_late_perhaps"
         texts.append(say(key, call=call.display_name))
-    if not_begun:
-        texts.append(_not_done(not_begun))
+    if not_made:
+        texts.append(_not_done(not_made))
     return " ".join(texts)
 
 
 def repeated_question(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
     """Repeat what a flow waits for; if everything is known, ask whether to go on, and name the changed steps."""
-    known = state.request.context
-    left = [name for name in flow.asks if name not in known and name not in flow.answers]
-    if left and not flow.anew:
-        return question_for(titles.find(flow.name), left, flow.choices, flow.wrong, flow.options)
+    known = {**state.request.context, **flow.answers}
+    missing = [name for name in flow.asks if name not in known]
+    if missing and not flow.anew:
+        return question_for(titles.find(flow.name), missing, flow.choices, flow.wrong, flow.options)
+    go_on = say("go_on", title=_title_among(flow, state, titles))
     if flow.anew:
-        return f"{_done_already(flow, titles)} {say('go_on', title=_title_among(flow, state, titles))}"
-    return " ".join(filter(None, (_change_text(flow, titles), say("go_on", title=_title_among(flow, state, titles)))))
+        return f"{_done_already(flow, titles)} {go_on}"
+    return join_sentences(_change_text(flow, titles), go_on)
 
 
 def _change_text(flow: OpenFlow, titles: Titles) -> str:
     if not flow.changed:
         return ""
     to_come = say("to_come", steps=", ".join(map(titles.step, flow.changed)))
-    return " ".join(filter(None, (say("changed"), _done_already(flow, titles), to_come)))
+    return join_sentences(say("changed"), _done_already(flow, titles), to_come)
 
 
 def _done_already(flow: OpenFlow, titles: Titles) -> str:
@@ -262,28 +315,31 @@ def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | Non
     """
     if not schema.has_object or not runs or any(run.status != "done" for run in runs):
         return None
-    given = _outputs(runs)
-    alike = by_spelling(given)
-    found: dict[str, Any] = {}
+    outputs = _outputs_by_name(runs)
+    spellings = by_spelling(outputs)
+    values: dict[str, Any] = {}
     for name, (_, required) in fields(schema.json).items():
-        same = [name] if name in given else alike.get(folded_name(name), [])
-        if len(same) == 1 and all(value == given[same[0]][0] for value in given[same[0]]):
-            found[name] = given[same[0]][0]
+        names = [name] if name in outputs else spellings.get(folded_name(name), [])
+        returned = outputs[names[0]] if len(names) == 1 else []
+        if returned and all(value == returned[0] for value in returned):
+            values[name] = returned[0]
         elif required:
             return None
-    read = schema.check(found) if found else Parsed(problem="nothing of it is known")
-    return None if read.problem else read
+    if not values:
+        return None
+    parsed = schema.check(values)
+    return None if parsed.problem else parsed
 
 
-def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
-    given: dict[str, list[Any]] = {}
+def _outputs_by_name(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
+    outputs: dict[str, list[Any]] = {}
     for run in runs:
         returned: list[Any] = [*(part.own for part in run.all), *(step.output for step in run.steps)]
         for output in returned:
             if is_object(output):
                 for name, value in output.items():
-                    given.setdefault(name, []).append(value)
-    return given
+                    outputs.setdefault(name, []).append(value)
+    return outputs
 
 
 def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
@@ -303,22 +359,22 @@ def cut_short(state: TurnState, titles: Titles) -> TurnState:
     if budget is None:
         return state
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
-    state = replace(state, reason="; ".join(filter(None, (over, state.reason))))
+    state = replace(state, reason=f"{over}; {state.reason}" if state.reason else over)
     if state.value is not None:
         return state  # its text is the value's
-    new = (text for text in _call_outcomes(state, titles) if text not in state.text)
+    new = [text for text in _call_outcomes(state, titles) if text not in state.text]
     late = " ".join((say("out_of_time"), *new))
     if state.status in {"waiting", "confirming"}:
         return replace(state, text=f"{late}\n\n{state.text}")
-    top, last = state.agenda.top, state.runs[-1] if state.runs else None
-    goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
-    question = repeated_question(top, state, titles) if top is not None and goes_on else ""
-    nothing = last is None and state.chain is None and not state.text
-    return replace(
-        state,
-        status="failed" if state.status == "done" and nothing else state.status,
-        text="\n\n".join(filter(None, (state.text, late, question))),
-    )
+    top, last_run = state.agenda.top, state.runs[-1] if state.runs else None
+    question = ""
+    if top is not None and last_run is not None and top.name == last_run.flow and top.status != "active":
+        question = repeated_question(top, state, titles)
+    status = state.status
+    is_empty = last_run is None and state.chain is None and not state.text
+    if status == "done" and is_empty:
+        status = "failed"
+    return replace(state, status=status, text=join_paragraphs(state.text, late, question))
 
 
 def done_so_far(state: TurnState, titles: Titles) -> str:
@@ -326,18 +382,20 @@ def done_so_far(state: TurnState, titles: Titles) -> str:
 
     Calls of a flow whose model has told of them are left out.
     """
-    told: set[int] = set()  # by identity: two calls with equal outputs are two calls
+    # By identity: two calls with equal outputs are two calls.
+    reported: set[int] = set()
     for run in state.runs[:-1]:
         if run.text:
-            told.update(map(id, run.ran))
+            reported.update(map(id, run.ran))
     changes: list[str] = []
     for call in state.calls:
         tool = titles.tools.get(call.tool)
-        if id(call) in told or call.failed or tool is None or tool.reads:
+        if id(call) in reported or call.failed or tool is None or tool.reads:
             continue
         changes.append(call.tool)
-    done = titles.list_titles(changes)
-    return say("done_now", tools=done) if done else ""
+    if not changes:
+        return ""
+    return say("done_now", tools=titles.list_titles(changes))
 
 
 def _call_outcomes(state: TurnState, titles: Titles) -> list[str]:
@@ -367,8 +425,13 @@ def _only_looked_up(state: TurnState, titles: Titles) -> bool:
     """Whether nothing was done before a model was asked that gave no reply: look-ups by rule are no step of it."""
     if state.chain is None or state.chain.records or any(run.steps for run in state.runs):
         return False
-    results = [each for each in state.chain.entries if isinstance(each, ToolResult)]
-    return all(each.tool in titles.tools and titles.tools[each.tool].reads for each in results)
+    for entry in state.chain.entries:
+        if not isinstance(entry, ToolResult):
+            continue
+        tool = titles.tools.get(entry.tool)
+        if tool is None or not tool.reads:
+            return False
+    return True
 
 
 def _unfinished_text(state: TurnState, titles: Titles) -> str:
@@ -377,9 +440,11 @@ def _unfinished_text(state: TurnState, titles: Titles) -> str:
     run = state.runs[-1] if state.runs else None
     if not state.incomplete or is_over or (run is not None and run.status != "active"):
         return ""
-    left = titles.flow(run.flow) if run is not None else json_line(beginning(state.request.message, _LONGEST_VALUE))
-    done = done_so_far(state, titles)
-    return " ".join(filter(None, (done, say("unfinished", what=left))))
+    if run is not None:
+        unfinished = titles.flow(run.flow)
+    else:
+        unfinished = json_line(beginning(state.request.message, _LONGEST_VALUE))
+    return join_sentences(done_so_far(state, titles), say("unfinished", what=unfinished))
 
 
 def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
@@ -388,7 +453,9 @@ def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
 
 def _exceeded_budget() -> TimeBudget | None:
     budget = current_budget()
-    return budget if budget is not None and budget.waited_for else None
+    if budget is None or not budget.waited_for:
+        return None
+    return budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,15 +484,17 @@ class AnswerWriter:
         is_late = _exceeded_budget() is not None
         has_broken = isinstance(state.error, ChainError)
         if has_broken and not is_late and not _only_looked_up(state, self.titles):
-            done = _call_outcomes(state, self.titles)
-            if done:
-                texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        if status in {"waiting", "confirming"} and not back and (queued := self._queued_text(state)):
-            texts = [*texts[:-1], queued, *texts[-1:]]  # the question comes last
-        text = _paragraphs(state.text, *texts, back, _unfinished_text(state, self.titles))
+            outcomes = _call_outcomes(state, self.titles)
+            if outcomes:
+                # The model that would have said so has failed.
+                texts.insert(0, " ".join((say("broken"), *outcomes)))
+        if status in {"waiting", "confirming"} and not back:
+            # The question stays last: it is what the user answers.
+            texts = [*texts[:-1], self._queued_text(state), *texts[-1:]]
+        text = join_paragraphs(state.text, *texts, back, _unfinished_text(state, self.titles))
         if not is_late and (_was_not_read(state) or (not text and has_broken)):
             # What was wished is kept, and the next message goes on with it.
-            text = _paragraphs(say("no_answer"), text)
+            text = join_paragraphs(say("no_answer"), text)
         if not text and not is_late:
             text = self._closing_text(state, contact_of(state.request.facts))
         if has_broken and state.pending is None:
@@ -442,13 +511,15 @@ class AnswerWriter:
         texts = self._texts_of_runs(state, contact)
         back = self._back_to(state)
         if state.way.pauses:
-            status = status if state.pending is not None else "waiting"
+            if state.pending is None:
+                status = "waiting"
         elif back and top is not None and state.request.schema is None:
             if state.pending is not None:
                 back = f"{say('back', title=titles.flow(top.name))} {state.pending.question()}"
             elif top.status != "active":
                 back = f"{back} {repeated_question(top, state, titles)}"
-                status = "waiting" if status == "done" else status
+                if status == "done":
+                    status = "waiting"
         elif state.pending is not None:
             texts = [*self._texts_before_question(state, contact), state.pending.question()]
         elif top is not None and top.status != "active" and (not state.runs or not state.runs[-1].begun):
@@ -489,30 +560,34 @@ class AnswerWriter:
         if state.status == "blocked":
             return blocked_text(contact)
         top = state.agenda.top
-        about = state.runs[-1].flow if state.runs else top.name if top is not None else ""
-        if about:
-            return say("about", title=self.titles.flow(about))
+        if state.runs:
+            return say("about", title=self.titles.flow(state.runs[-1].flow))
+        if top is not None:
+            return say("about", title=self.titles.flow(top.name))
         if state.status == "failed":
-            return " ".join(filter(None, (say("broken"), _turn_to(contact))))
+            return join_sentences(say("broken"), _turn_to(contact))
         offers = ", ".join(self.offers()[:_MOST_OFFERED])
         can_do = say("can_do", titles=offers) if offers else ""
         asks_nothing = is_courtesy(state.request.message) or not state.request.message.strip()
         if can_do and asks_nothing:
             return can_do
-        return " ".join(filter(None, (say("no_flow"), can_do)))
+        return join_sentences(say("no_flow"), can_do)
 
     def _queued_text(self, state: TurnState) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
         top, names = state.agenda.top, list[str]()
-        listed = state.agenda.listed_in(state.pending)
-        for each in reversed(state.agenda.flows[:-1]):
-            if any(each is one for one in listed):
-                continue  # the question names it
-            flow = self.titles.find(each.name)
+        # The question names the flows that it lists.
+        unlisted = flows_without(state.agenda.flows[:-1], state.agenda.listed_in(state.pending))
+        for open_flow in reversed(unlisted):
+            if open_flow.status != "queued" or open_flow.turn != state.request.conversation.turns:
+                continue
+            flow = self.titles.find(open_flow.name)
             is_caller = top is not None and flow is not None and top.name in flow.calls
-            if each.status == "queued" and each.turn == state.request.conversation.turns and not is_caller:
-                names.append(with_objects(each, self.titles))
-        return say("to_come", steps=", ".join(names)) if names else ""
+            if not is_caller:
+                names.append(with_objects(open_flow, self.titles))
+        if not names:
+            return ""
+        return say("to_come", steps=", ".join(names))
 
     async def _fill_schema(self, state: TurnState, schema: OutputSchema) -> tuple[TurnState, Tier]:
         filled = filled_schema(schema, state.runs)
@@ -542,17 +617,23 @@ class AnswerWriter:
 
 def _taken_over(state: TurnState, titles: Titles, contact: str) -> list[str]:
     """Return what was done before a person takes over, and that one does, unless a flow said so itself."""
-    told = [run for run in state.runs if run.status in {"done", "failed"} or run.refusal]
-    texts = [worded(run, titles, contact) for run in told]
-    over = (titles.find(run.flow) for run in state.runs if run.status == "done")
-    if any(flow is not None and flow.handover for flow in over):
+    texts: list[str] = []
+    speaks_for_itself = False
+    for run in state.runs:
+        if run.status in {"done", "failed"} or run.refusal:
+            texts.append(worded(run, titles, contact))
+        flow = titles.find(run.flow)
+        if run.status == "done" and flow is not None and flow.handover:
+            speaks_for_itself = True
+    if speaks_for_itself:
         return texts
-    top = state.agenda.top
-    about = state.runs[-1].flow if state.runs else ""
-    if top is not None:
-        about = top.name
-    told_over = say("handed_over", title=titles.flow(about)) if about else say("handed_over_now")
-    return [*texts, told_over, _turn_to(contact)]
+    subject = ""
+    if state.agenda.top is not None:
+        subject = state.agenda.top.name
+    elif state.runs:
+        subject = state.runs[-1].flow
+    announcement = say("handed_over", title=titles.flow(subject)) if subject else say("handed_over_now")
+    return [*texts, announcement, _turn_to(contact)]
 
 
 def _reason_of(state: TurnState) -> str:
@@ -562,10 +643,6 @@ def _reason_of(state: TurnState) -> str:
     if state.pending is not None and state.pending.reason:
         return state.pending.reason
     return state.runs[-1].problem if state.runs else ""
-
-
-def _paragraphs(*texts: str) -> str:
-    return "\n\n".join(text for text in texts if text)
 
 
 def _was_not_read(state: TurnState) -> bool:
@@ -587,8 +664,11 @@ def _is_unsaid(run: FlowRun, titles: Titles) -> bool:
 
 def _title_among(flow: OpenFlow, state: TurnState, titles: Titles) -> str:
     """Return a flow's title, with what it is for where several wishes for the flow were open in this turn."""
-    keys = {each.key for each in (*state.request.conversation.flows, *state.agenda.flows) if each.name == flow.name}
-    return with_objects(flow, titles) if len(keys) > 1 else titles.flow(flow.name)
+    open_flows = (*state.request.conversation.flows, *state.agenda.flows)
+    wishes = {each.key for each in open_flows if each.name == flow.name}
+    if len(wishes) > 1:
+        return with_objects(flow, titles)
+    return titles.flow(flow.name)
 
 
 def with_objects(flow: OpenFlow, titles: Titles) -> str:
@@ -596,12 +676,14 @@ def with_objects(flow: OpenFlow, titles: Titles) -> str:
 
     What flows that it calls found or asked for is no part of that, such as the code of a login.
     """
-    found = titles.find(flow.name)
-    own = found.all_inputs() if found is not None and found.calls else flow.answers
-    said = [value for name, value in flow.answers.items() if name in own and isinstance(value, str | int | float)]
-    objects = ", ".join(dict.fromkeys(beginning(shown_value(value), _LONGEST_OBJECT) for value in said))
+    live_flow = titles.find(flow.name)
+    own = live_flow.all_inputs() if live_flow is not None and live_flow.calls else flow.answers
+    objects: dict[str, None] = {}
+    for name, value in flow.answers.items():
+        if name in own and isinstance(value, str | int | float):
+            objects[beginning(shown_value(value), _LONGEST_OBJECT)] = None
     title = titles.flow(flow.name)
-    return f"{title} ({objects})" if objects else title
+    return f"{title} ({', '.join(objects)})" if objects else title
 
 
 def _with_question(state: TurnState) -> TurnState:
@@ -627,14 +709,16 @@ def _transcript(state: TurnState) -> Chain:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
                 continue
-            own, result = f"{run.flow}-{number}", result_of(step, f"{run.flow}-{number}")
+            call_id = f"{run.flow}-{number}"
+            result = result_of(step, call_id)
             output = storable(as_json(step.output)) if result.ok else None
+            # Models are not shown what the caller's context filled.
             arguments, _ = storable_fields(without_filled(step.arguments, step.filled))
-            entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
+            entries.append(ToolRequest(id=call_id, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(replace(result, output=output))
     if state.chain is not None:
         return replace(state.chain, entries=(*entries, *state.chain.entries))
-    said = tuple(each.message() for each in state.request.conversation.messages)
     entries.append(AssistantText(text=state.text))
-    asked = Message(role="user", content=state.request.message)
-    return Chain(messages=(*said, asked), entries=tuple(entries), answer=state.text)
+    earlier = [stored.message() for stored in state.request.conversation.messages]
+    request = Message(role="user", content=state.request.message)
+    return Chain(messages=(*earlier, request), entries=tuple(entries), answer=state.text)

@@ -5,6 +5,7 @@ What a message says beside it is never dropped: it begins, is answered, or is sa
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from jazz_select.agent.actions import (
     Action,
@@ -45,6 +46,7 @@ def decide(  # noqa: C901, PLR0911, PLR0912 - a line for each kind of message
         able: What the agent can do with it.
     """
     top = state.agenda.top
+    # The first reading that fits decides. What answers the question that was asked comes before any new wish.
     if reading.problem:
         return _follow_failure(state)
     if reading.waits:
@@ -85,9 +87,10 @@ def why_open(found: FlowSelectionResult | None) -> str:
     if found.names and found.decision.raw_reply is not None:
         return "no flow fits, as the model says"
     if found.names:
-        unknown = found.decision.confidence is None
-        more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
-        return f"it is not sure enough that {found.names[0]} is meant{more}"
+        unsure = f"it is not sure enough that {found.names[0]} is meant"
+        if found.decision.confidence is None:
+            unsure += ": the catalogue is too small to tell how sure recall is, and no model chooses"
+        return unsure
     if not found.candidates:
         return "nothing was recalled: has sync_registry run for this agent, with this memory?"
     return "no flow fits"
@@ -97,7 +100,9 @@ def _follow_failure(state: TurnState) -> tuple[Action, ...]:
     """Go on without a selection: nobody could say which flow is meant."""
     if state.agenda.waiting is not None:
         return (AskAgain(),)
-    return (Answer(),) if state.agenda.top is None else (Continue(),)
+    if state.agenda.top is None:
+        return (Answer(),)
+    return (Continue(),)
 
 
 def _follow_answer(flow: str, reading: Reading) -> tuple[Action, ...]:
@@ -111,7 +116,9 @@ def _follow_rest(reading: Reading, *, after: str = "") -> tuple[Action, ...]:
     """Follow what was said beside an answer: wishes begin, and anything else is not passed over."""
     if reading.wishes:
         return (Begin(reading.wishes, after=after, wanted=reading.wanted),)
-    return (LeaveOver(reading.rest),) if reading.rest else ()
+    if reading.rest:
+        return (LeaveOver(reading.rest),)
+    return ()
 
 
 def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Action, ...]:  # noqa: PLR0911 - likewise
@@ -120,6 +127,7 @@ def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Actio
         return answered
     waiting = state.agenda.waiting
     instructs = bool(reading.wishes or reading.called_off or reading.off_unclear)
+    # Values alone are for the flow that asked for them.
     if not instructs and waiting is not None and reading.says_values:
         return _go_on(state, waiting, reading, able)
     off = _call_off(reading)
@@ -128,21 +136,29 @@ def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Actio
     if not reading.wishes:
         if state.agenda.top is None or able.answers:
             return (Answer(why_open(reading.selection)),)
-        return (AskAgain(),) if waiting is not None else (Continue(),)
-    top = next((each for each in reversed(state.agenda.flows) if each.key not in reading.called_off), None)
+        if waiting is not None:
+            return (AskAgain(),)
+        return (Continue(),)
+    # What this message calls off is gone before its wishes are placed.
+    remaining = [flow for flow in state.agenda.flows if flow.key not in reading.called_off]
+    top = remaining[-1] if remaining else None
     if waiting is None or top is None or top.name not in reading.names:
         return (*off, Begin(reading.wishes, wanted=reading.wanted))
     if reading.names == [top.name]:
         return (*off, *_go_on(state, top, reading, able))
+    # The flow on top takes its values where it stands; named first, it stays on top of the others.
     first = Wish(top.name)
-    others = tuple(_other_wishes(top.name, reading.wishes))
+    others = _other_wishes(top.name, reading.wishes)
     return (*off, Fill(reading.said, goes_on=True), Begin((first, *others), wanted=reading.wanted))
 
 
 def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     """Follow what a model read of the answer to the call that waits; nothing if there is none, or it says no more."""
-    pending, listed = state.pending, [each.key for each in state.agenda.all_listed(state.pending)]
-    is_some_off = 0 < sum(each in reading.called_off for each in listed) < len(listed)
+    pending = state.pending
+    listed = [flow.key for flow in state.agenda.all_listed(pending)]
+    listed_off = [key for key in listed if key in reading.called_off]
+    is_some_off = 0 < len(listed_off) < len(listed)
+    # A no that calls off only some of the listed wishes refuses these, and not the whole question.
     if pending is not None and reading.answer == "no" and not is_some_off:
         return _refuse(state, reading)
     if pending is not None and reading.answer == "yes":
@@ -151,16 +167,23 @@ def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     is_corrected = not reading.is_more and any(each.said != NOTHING_SAID for each in kept)
     if kept and (reading.is_only or is_corrected) and not reading.called_off:
         return (Refuse(kept=kept), *_begin_others(state, reading))
-    instructs = bool(reading.wishes or reading.called_off or reading.off_unclear)
-    instructs = instructs or reading.says_values
+    if reading.answer != "unclear":
+        return ()
+    instructs = bool(reading.wishes or reading.called_off or reading.off_unclear or reading.says_values)
     is_off = bool(listed) and listed[0] in reading.called_off and not is_some_off
-    return (AskAgain(),) if reading.answer == "unclear" and (is_off or not instructs) else ()
+    if is_off or not instructs:
+        return (AskAgain(),)
+    return ()
 
 
 def _call_off(reading: Reading) -> tuple[Action, ...]:
     """Call off what a message calls off, and ask which of several wishes is meant where it does not say."""
-    off = (CallOff(reading.called_off, meant=tuple(reading.names)),) if reading.called_off else ()
-    return (*off, AskWhichWish(reading.off_unclear)) if reading.off_unclear else off
+    actions: list[Action] = []
+    if reading.called_off:
+        actions.append(CallOff(reading.called_off, meant=tuple(reading.names)))
+    if reading.off_unclear:
+        actions.append(AskWhichWish(reading.off_unclear))
+    return tuple(actions)
 
 
 def _kept_wishes(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
@@ -188,35 +211,43 @@ def _kept_wishes(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
 def _begin_others(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     """Begin the wishes that are none of those that a question lists."""
     listed = state.agenda.all_listed(state.pending)
-    others = [wish for own, wish in _listed_wishes(listed, reading.wishes) if own is None]
-    if not others:
+    wishes = [wish for own, wish in _listed_wishes(listed, reading.wishes) if own is None]
+    if not wishes:
         return ()
-    wishes = list(others)
     # What is kept of the same flow is named first, so that another object takes no place of it.
-    if listed and any(wish.flow == listed[0].name for wish in others):
+    if listed and any(wish.flow == listed[0].name for wish in wishes):
         wishes.insert(0, Wish(listed[0].name))
     return (Begin(tuple(wishes), wanted=reading.wanted),)
 
 
 def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[tuple[OpenFlow | None, Wish]]:
     """Return the wishes, each with the listed one that has its values, or shares most of them; None without one."""
-    left = list(listed)
-    found: list[tuple[OpenFlow | None, Wish]] = []
+    unmatched = list(listed)
+    pairs: list[tuple[OpenFlow | None, Wish]] = []
     for wish in wishes:
         values = storable_fields(wish.said.values)[0]
-        alike = [each for each in left if each.name == wish.flow and each.count_shared(values)]
-        own = max(alike, key=lambda each: each.count_shared(values), default=None)
+        own: OpenFlow | None = None
+        most_shared = 0
+        for flow in unmatched:
+            shared = flow.count_shared(values)
+            if flow.name == wish.flow and shared > most_shared:
+                own, most_shared = flow, shared
         if own is not None:
-            left.remove(own)
-        found.append((own, wish))
-    return found
+            unmatched.remove(own)
+        pairs.append((own, wish))
+    return pairs
 
 
 def _new_in(stated: Grounded, own: OpenFlow) -> Grounded:
     """Return what is new to a wish of what was said for it."""
     stored = storable_fields(stated.values)[0]
-    new = {name: value for name, value in stated.values.items() if own.answers.get(name) != stored.get(name)}
-    return stated._replace(values=new) if new or stated.unclear or stated.wrong else NOTHING_SAID
+    new: dict[str, Any] = {}
+    for name, value in stated.values.items():
+        if own.answers.get(name) != stored.get(name):
+            new[name] = value
+    if new or stated.unclear or stated.wrong:
+        return stated._replace(values=new)
+    return NOTHING_SAID
 
 
 def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
@@ -231,7 +262,8 @@ def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     own = "" if pending is None else pending.flow
     if own not in reading.names:
         return (Refuse(), *_begin_any(reading.wishes, reading))
-    others = tuple(_other_wishes(own, reading.wishes))
+    others = _other_wishes(own, reading.wishes)
+    # A model at work on the flow asked for the call: it reads the message and may ask for another.
     if top is not None and pending is not None and pending.door == "chain":
         return (Refuse(is_heard=True), *_begin_any(others, reading, after=own))
     if top is not None and reading.says_values:
@@ -260,14 +292,18 @@ def _go_on(state: TurnState, waiting: OpenFlow, reading: Reading, able: Able) ->
 def _fill(waiting: OpenFlow, reading: Reading, *, goes_on: bool) -> tuple[Action, ...]:
     """Fill the waiting flow with the first object, and begin it again for each of the others."""
     fill = Fill(reading.said, goes_on=goes_on, is_understood=reading.is_understood)
-    others = tuple(each for each in _other_wishes(waiting.name, reading.wishes) if each.flow == waiting.name)
-    return (fill, Begin((Wish(waiting.name), *others), wanted=reading.wanted)) if others else (fill,)
+    others = [wish for wish in _other_wishes(waiting.name, reading.wishes) if wish.flow == waiting.name]
+    if not others:
+        return (fill,)
+    return (fill, Begin((Wish(waiting.name), *others), wanted=reading.wanted))
 
 
-def _other_wishes(own: str, wishes: Sequence[Wish]) -> Sequence[Wish]:
+def _other_wishes(own: str, wishes: Sequence[Wish]) -> tuple[Wish, ...]:
     """Return the wishes without the first one for a flow that is open already."""
-    place = next((place for place, each in enumerate(wishes) if each.flow == own), None)
-    return wishes if place is None else (*wishes[:place], *wishes[place + 1 :])
+    for place, wish in enumerate(wishes):
+        if wish.flow == own:
+            return (*wishes[:place], *wishes[place + 1 :])
+    return tuple(wishes)
 
 
 def _ask_which(state: TurnState, reading: Reading) -> tuple[Action, ...]:
@@ -276,13 +312,19 @@ def _ask_which(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     why = reading.not_asked
     if top is not None and not reading.is_elsewhere:
         why = why or f"the message is taken to be for {top.name}"
-    asks = () if question is None or why else (AskWhich(question),)
+    asks: tuple[Action, ...] = ()
+    if question is not None and not why:
+        asks = (AskWhich(question),)
     if waiting is not None:
         fill = Fill(reading.said, is_understood=True)
-        return (fill,) if reading.says_values else (fill, *asks)
+        if reading.says_values:
+            return (fill,)
+        return (fill, *asks)
     if asks:
         return asks
-    return (Answer(why),) if top is None else (Continue(why=why),)
+    if top is None:
+        return (Answer(why),)
+    return (Continue(why=why),)
 
 
 def _follow_recall(state: TurnState, reading: Reading, able: Able) -> tuple[Action, ...]:
@@ -294,4 +336,6 @@ def _follow_recall(state: TurnState, reading: Reading, able: Able) -> tuple[Acti
         wishes = reading.wishes[:1] if reading.is_held else reading.wishes
         is_first = able.answers and not reading.is_held
         return (Begin(wishes, is_held=reading.is_held, is_first=is_first, wanted=reading.wanted),)
-    return (Answer(why_open(reading.selection)),) if top is None else (Continue(),)
+    if top is None:
+        return (Answer(why_open(reading.selection)),)
+    return (Continue(),)

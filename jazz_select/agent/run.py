@@ -33,6 +33,7 @@ from jazz_select.agent.stored_values import asked_again, fill
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import ASK, OPEN, RUN, TurnState, Way
 from jazz_select.selector.select import FlowSelector
+from jazz_select.text import join_paragraphs
 from jazz_select.texts import say
 
 _WHICH: Final = "two or three flows are left, and the user is asked which"
@@ -84,6 +85,7 @@ class ActionRunner:
     @_perform.register
     async def _grant(self, _: Grant, state: TurnState) -> TurnState:
         pending = state.pending
+        # A call of no flow is made by the model that answers.
         way = RUN if pending is not None and pending.flow else OPEN
         return replace(state, way=way, granted=pending, pending=None)
 
@@ -93,17 +95,18 @@ class ActionRunner:
         if pending is None:
             return state
         listed = state.agenda.all_listed(pending)
-        became = too_late_text(pending, await self.approval.withdraw(pending))
+        # Withdrawn first: from here on no other process makes the calls, and what one has begun is known.
+        too_late = too_late_text(pending, await self.approval.withdraw(pending))
         state = _with_call_withdrawn(state)
-        if action.kept and not became:
+        if action.kept and not too_late:
             return self._with_kept(state, action.kept, listed)
         if action.is_heard and top is not None:
             agenda = state.agenda.with_top(top.model_copy(update={"status": "active"}))
-            text = "\n\n".join(filter(None, (state.text, became)))
+            text = join_paragraphs(state.text, too_late)
             return replace(state, way=RUN, agenda=agenda, text=text)
         if top is not None and pending.flow:
-            return self._cancel_flows(state, listed, told=became, of=len(listed))
-        return replace(state, way=ASK, text=became or left_undone(pending))
+            return self._cancel_flows(state, listed, text=too_late, of=len(listed))
+        return replace(state, way=ASK, text=too_late or left_undone(pending))
 
     @_perform.register
     async def _agree(self, _: Agree, state: TurnState) -> TurnState:
@@ -119,76 +122,86 @@ class ActionRunner:
         if top is None or action.said.times < 2:  # noqa: PLR2004 - more than once
             return filled
         once = say("only_once", title=with_objects(filled.agenda.top or top, self.titles))
-        return replace(filled, text="\n\n".join(filter(None, (filled.text, once))))
+        return replace(filled, text=join_paragraphs(filled.text, once))
 
     @_perform.register
     async def _reject(self, _: Reject, state: TurnState) -> TurnState:
         top = state.agenda.top
-        name = next(iter(top.asks), "") if top is not None else ""
-        if top is None or not name:
+        if top is None or not top.asks:
             return state
-        rejected = [each for each in top.asks if len(top.choices.get(each, ())) == 1]
-        # An empty entry says that nothing is to be proposed again.
-        choices = {**top.choices, **dict.fromkeys(rejected, ())}
+        choices = dict(top.choices)
+        for name in top.asks:
+            if len(choices.get(name, ())) == 1:
+                choices[name] = ()  # an empty entry says that nothing is to be proposed again
         agenda = state.agenda.with_top(top.model_copy(update={"choices": choices}))
-        return replace(state, way=ASK, agenda=agenda, pending=None, reason=f"{name} is another one")
+        return replace(state, way=ASK, agenda=agenda, pending=None, reason=f"{top.asks[0]} is another one")
 
     @_perform.register
     async def _begin(self, action: Begin, state: TurnState) -> TurnState:
-        wishes = (Wish(action.after), *action.wishes) if action.after else action.wishes
+        wishes = action.wishes
+        if action.after:
+            wishes = (Wish(action.after), *wishes)
         wishes, too_many = state.agenda.split_by_room(wishes)
         if too_many:
-            left = left_open(", ".join(map(self._in_words, too_many)))
-            state = replace(state, text="\n\n".join(filter(None, (state.text, left))))
+            unmet = ", ".join(map(self._in_words, too_many))
+            state = replace(state, text=join_paragraphs(state.text, left_open(unmet)))
         if not wishes:
-            return state if state.granted is not None else asked_again(replace(state, way=ASK))
-        once = (say("only_once", title=self._in_words(each)) for each in wishes if each.said.times > 1)
-        state = replace(state, text="\n\n".join(filter(None, (state.text, *once))))
-        begun = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
+            if state.granted is not None:
+                return state
+            return asked_again(replace(state, way=ASK))
+        for wish in wishes:
+            if wish.said.times > 1:
+                once = say("only_once", title=self._in_words(wish))
+                state = replace(state, text=join_paragraphs(state.text, once))
+        state = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
-            top = begun.agenda.top
-            if top is not None and top.status == "queued" and not top.refusal:
-                held = top.model_copy(update={"status": "waiting"})
-                begun = replace(begun, agenda=begun.agenda.with_top(held))
-            # Nobody is asked whether to begin what a check refused.
-            return replace(begun, way=RUN if top is not None and top.refusal else ASK, reason=_UNREAD)
+            return _held(state)
         # A granted call of no flow is made by the model that answers; the flows wait for it.
         is_answered_first = state.granted is not None and not action.after
         way = Way("open" if is_answered_first else "run", is_first=action.is_first)
-        return replace(begun, way=way, resumed="")
+        return replace(state, way=way, resumed="")
 
     @_perform.register
     async def _call_off(self, action: CallOff, state: TurnState) -> TurnState:
-        top = [state.agenda.top] if state.agenda.top is not None else []
-        named = [each for each in reversed(state.agenda.flows) if each.key in action.flows]
-        off = named if action.flows else top
-        off = [*off, *self._called_for(state.agenda, off)]
-        pending, became = state.pending, ""
-        listed = [each.key for each in state.agenda.all_listed(pending)]
-        if pending is not None and any(each.key in listed for each in off):
-            became = too_late_text(pending, await self.approval.withdraw(pending))
+        agenda = state.agenda
+        off = [flow for flow in reversed(agenda.flows) if flow.key in action.flows]
+        if not action.flows and agenda.top is not None:
+            off = [agenda.top]
+        off += self._called_for(agenda, off)
+        keys = {flow.key for flow in off}
+        pending, too_late = state.pending, ""
+        listed = [flow.key for flow in agenda.all_listed(pending)]
+        if pending is not None and not keys.isdisjoint(listed):
+            too_late = too_late_text(pending, await self.approval.withdraw(pending))
             state, pending = _with_call_withdrawn(state), None
-        gone = {each.key for each in off}
-        if became:  # another process has begun some of them, and nobody is asked about the others again
-            gone.update(listed)
-        off = [each for each in reversed(state.agenda.flows) if each.key in gone]
-        for each in off:
-            if each.pending is not None:  # it was asked about with another wish that is parked
-                await self.approval.withdraw(each.pending.model_copy(update={"more": ()}))
-        left = self._cancel_flows(state, off, told=became, of=max(len(listed), 1), meant=action.meant)
-        left = replace(left, pending=left.agenda.call_of_top(pending))
+        if too_late:
+            # Another process has begun some of them, and nobody is asked about the others again.
+            keys.update(listed)
+        # Taken anew, since withdrawing has changed the flows.
+        off = [flow for flow in reversed(state.agenda.flows) if flow.key in keys]
+        for flow in off:
+            if flow.pending is not None:
+                # It was asked about with another wish that is parked: only its own call is withdrawn.
+                await self.approval.withdraw(flow.pending.model_copy(update={"more": ()}))
+        canceled = self._cancel_flows(state, off, text=too_late, of=max(len(listed), 1), meant=action.meant)
+        canceled = replace(canceled, pending=canceled.agenda.call_of_top(pending))
         if state.granted is not None:
-            return replace(left, way=state.way, resumed="")
-        following = left.agenda.top
+            return replace(canceled, way=state.way, resumed="")
+        following = canceled.agenda.top
         if pending is None and following is not None and following.key in listed:
-            return replace(left, way=RUN, resumed="")  # the question is asked anew about those that are left
-        return left
+            # The question is asked anew about those that remain.
+            return replace(canceled, way=RUN, resumed="")
+        return canceled
 
     @_perform.register
     async def _ask_which_wish(self, action: AskWhichWish, state: TurnState) -> TurnState:
-        alike = [each for each in reversed(state.agenda.flows) if each.name in action.flows]
-        asked = f"{say('which')} {'; '.join(with_objects(each, self.titles) for each in alike)}"
-        text = "\n\n".join(filter(None, (state.text, asked)))
+        options: list[str] = []
+        for flow in reversed(state.agenda.flows):
+            if flow.name in action.flows:
+                options.append(with_objects(flow, self.titles))
+        question = f"{say('which')} {'; '.join(options)}"
+        text = join_paragraphs(state.text, question)
+        # A call that was just approved is made all the same.
         way = ASK if state.granted is None else state.way
         return replace(state, way=way, text=text, reason=f"which is called off is not clear: {', '.join(action.flows)}")
 
@@ -226,11 +239,12 @@ class ActionRunner:
         refused = [flow for flow in state.agenda.flows if flow.key in refused_keys]
         if refused:
             state = replace(self._cancel_flows(state, refused), resumed="")
-        for each in reversed(kept):
-            agenda = state.agenda.move_to_top(each.key)
+        # In reverse, so that the first one ends up on top.
+        for wish in reversed(kept):
+            agenda = state.agenda.move_to_top(wish.key)
             if agenda.top is not None:
                 agenda = agenda.with_top(agenda.top.model_copy(update={"status": "queued"}))
-            state = fill(replace(state, agenda=agenda), Fill(each.said, goes_on=True), self.titles)
+            state = fill(replace(state, agenda=agenda), Fill(wish.said, goes_on=True), self.titles)
         return state
 
     def _in_words(self, wish: Wish) -> str:
@@ -239,11 +253,11 @@ class ActionRunner:
         return f"{title} ({values})" if values else title
 
     def _cancel_flows(
-        self, state: TurnState, off: Sequence[OpenFlow], *, told: str = "", of: int = 1, meant: Sequence[str] = ()
+        self, state: TurnState, off: Sequence[OpenFlow], *, text: str = "", of: int = 1, meant: Sequence[str] = ()
     ) -> TurnState:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
-        `told` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
+        `text` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
         recorded in the log of outcomes as possibly wrong, with the `meant` flows as the probable targets.
         """
         for flow in off:
@@ -253,11 +267,11 @@ class ActionRunner:
         off = [*off, *self._callers(state.agenda, off)]
         off = [*off, *self._called_for(state.agenda, off)]
         texts: list[str] = []
-        untold = off
-        if told:
-            texts.append(told)
-            untold = off[of:]
-        for flow in untold:
+        unmentioned = off
+        if text:
+            texts.append(text)
+            unmentioned = off[of:]
+        for flow in unmentioned:
             if not self._is_part_of(flow, off):
                 texts.append(called_off(flow, self.titles))
         kept: list[OpenFlow] = []
@@ -269,24 +283,31 @@ class ActionRunner:
 
     def _callers(self, agenda: Agenda, off: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
         names = {each.name for each in off}
-        for each in reversed(agenda.flows):
-            flow = self.flows.find(each.name)
-            if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
-                names.add(each.name)
-                yield each
+        # A caller lies below what it calls, so that one pass finds the callers of callers too.
+        for open_flow in reversed(agenda.flows):
+            if open_flow.name in names or open_flow.status != "queued":
+                continue
+            flow = self.flows.find(open_flow.name)
+            if flow is not None and not names.isdisjoint(flow.calls):
+                names.add(open_flow.name)
+                yield open_flow
 
     def _called_for(self, agenda: Agenda, off: Sequence[OpenFlow]) -> list[OpenFlow]:
         """Return the flows that run only because those that are called off called them, the latest first."""
         gone = list(off)
+        # Each pass may free flows that only the last ones called.
         while True:
-            left = flows_without(agenda.flows, gone)
+            remaining = flows_without(agenda.flows, gone)
             needed: set[str] = set()
-            for open_flow in left:
+            for open_flow in remaining:
                 flow = self.flows.find(open_flow.name)
                 if flow is not None:
                     needed.update(flow.calls)
             callers = {open_flow.name for open_flow in gone}
-            called = [each for each in reversed(left) if each.caller in callers and each.name not in needed]
+            called: list[OpenFlow] = []
+            for open_flow in reversed(remaining):
+                if open_flow.caller in callers and open_flow.name not in needed:
+                    called.append(open_flow)
             if not called:
                 return gone[len(off) :]
             gone += called
@@ -310,8 +331,11 @@ def _without_calls(flow: OpenFlow, calls: Sequence[PendingCall]) -> OpenFlow:
     pending = flow.pending
     if pending is None:
         return flow
-    left = [own for own in pending.more if not any(own.is_same(call) for call in calls)]
-    changed = pending.model_copy(update={"more": tuple(left)})
+    remaining: list[PendingCall] = []
+    for own in pending.more:
+        if not any(own.is_same(call) for call in calls):
+            remaining.append(own)
+    changed = pending.model_copy(update={"more": tuple(remaining)})
     return flow.model_copy(update={"pending": changed})
 
 
@@ -333,10 +357,19 @@ def _with_call_withdrawn(state: TurnState) -> TurnState:
 
 def _with_wishes(state: TurnState, wishes: Sequence[Wish], *, wanted: str) -> TurnState:
     """Put the wished flows on top. A flow parked below keeps its pending call."""
+    logged = state.selection.logged if state.selection is not None else ""
     agenda = state.with_call_parked().agenda.with_wishes(
-        wishes,
-        request=wanted,
-        turn=state.request.conversation.turns,
-        logged=state.selection.logged if state.selection is not None else "",
+        wishes, request=wanted, turn=state.request.conversation.turns, logged=logged
     )
     return replace(state, agenda=agenda, pending=None)
+
+
+def _held(state: TurnState) -> TurnState:
+    """Ask for a yes before the flow on top begins, unless a check refused it: then there is nothing to ask."""
+    top = state.agenda.top
+    if top is not None and top.refusal:
+        return replace(state, way=RUN, reason=_UNREAD)
+    if top is not None and top.status == "queued":
+        waiting = top.model_copy(update={"status": "waiting"})
+        state = replace(state, agenda=state.agenda.with_top(waiting))
+    return replace(state, way=ASK, reason=_UNREAD)
