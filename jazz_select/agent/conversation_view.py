@@ -27,7 +27,7 @@ EARLIER_CHARS: Final = 24_000
 CHOOSING_CHARS: Final = 3_000
 """Most characters of earlier messages in the prompt of a model that chooses a flow."""
 _LONGEST_EARLIER: Final = 800
-_MOST_HEARD: Final = 8
+_MOST_USER_MESSAGES: Final = 8
 _MOST_DONE: Final = 2
 _LONGEST_FACT: Final = 500
 
@@ -99,30 +99,31 @@ class ConversationView:
     @property
     def last_answer(self) -> str:
         """The last message, if the assistant wrote it."""
-        return (
-            self.earlier_messages[-1].content
-            if self.earlier_messages and self.earlier_messages[-1].role == "assistant"
-            else ""
-        )
+        if not self.earlier_messages or self.earlier_messages[-1].role != "assistant":
+            return ""
+        return self.earlier_messages[-1].content
 
     @property
     def user_messages(self) -> tuple[str, ...]:
         """All user messages, the current one last."""
-        return (*(each.content for each in self.earlier_messages if each.role == "user"), self.request.message)
+        earlier = [stored.content for stored in self.earlier_messages if stored.role == "user"]
+        return (*earlier, self.request.message)
 
     def situation(self) -> ConversationContext:
         """Return the view as whoever chooses a flow is shown it."""
-        growing, done = None, list(dict.fromkeys(reversed(self.request.conversation.done)))
+        done = list(dict.fromkeys(reversed(self.request.conversation.done)))
+        growing = None
         if self.ledger is None:
             recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
         else:
             steady = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
             recent, left_out = [message for _, message in steady], 0
+            turns = [turn for turn, _ in steady]
             growing = PromptHistory(
                 turn=self.ledger.turn,
                 shown=self.ledger.flows,
-                message_turns=[turn for turn, _ in steady],
-                left_out=max(steady[0][0] - 1, 0) if steady else 0,
+                message_turns=turns,
+                left_out=max(turns[0] - 1, 0) if turns else 0,
                 keep=self.ledger.keep_flows,
             )
         return ConversationContext(
@@ -137,40 +138,48 @@ class ConversationView:
 
     def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
         """Return the last messages within a bound, and the number of those before them."""
-        said = self._messages(each)
-        first, room = len(said), chars
-        while first and (room := room - len(said[first - 1].content)) >= 0:
+        messages = self._messages(each)
+        first, room = len(messages), chars
+        while first:
+            room -= len(messages[first - 1].content)
+            if room < 0:
+                break
             first -= 1
-        while 0 < first < len(said) and said[first].role == "assistant":
-            first += 1  # an answer without its question says little, and some providers reject it as a first message
-        return said[first:], first
+        # An answer without its question says little, and some providers reject it as a first message.
+        while 0 < first < len(messages) and messages[first].role == "assistant":
+            first += 1
+        return messages[first:], first
 
     def steady(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> list[tuple[int, Message]]:
         """Return the last messages within a bound, each with its turn, for prompts that only grow.
 
         Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
         """
-        said = list(zip(self.request.conversation.message_turns, self._messages(each), strict=True))
-        while said and said[0][1].role == "assistant":
-            said.pop(0)  # an answer without its question says little
-        start = first_kept_turn(
-            [(turn, len(message.content)) for turn, message in said], chars, whole_from=said[0][0] if said else 1
-        )
-        return [(turn, message) for turn, message in said if turn >= start]
+        messages = list(zip(self.request.conversation.message_turns, self._messages(each), strict=True))
+        # An answer without its question says little.
+        while messages and messages[0][1].role == "assistant":
+            messages.pop(0)
+        first_turn = messages[0][0] if messages else 1
+        sizes = [(turn, len(message.content)) for turn, message in messages]
+        start = first_kept_turn(sizes, chars, whole_from=first_turn)
+        return [(turn, message) for turn, message in messages if turn >= start]
 
     def _messages(self, each: int | None) -> list[Message]:
-        return [
-            Message(role=said.role, content=cut(said.content, each) if each else said.content)
-            for said in self.earlier_messages
-        ]
+        messages: list[Message] = []
+        for stored in self.earlier_messages:
+            content = cut(stored.content, each) if each else stored.content
+            messages.append(Message(role=stored.role, content=content))
+        return messages
 
-    def render_heard(self) -> str:
+    def render_user_messages(self) -> str:
         """Return the user's messages, a line each, the current one last; long ones are cut."""
-        if self.ledger is not None:
-            steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
-            heard = [message.content for _, message in steady if message.role == "user"]
-            return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.request.message, _LONGEST_EARLIER)))
-        return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.user_messages[-_MOST_HEARD:])
+        if self.ledger is None:
+            messages = [cut(message, _LONGEST_EARLIER) for message in self.user_messages[-_MOST_USER_MESSAGES:]]
+        else:
+            steady = self.steady(_MOST_USER_MESSAGES * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
+            messages = [message.content for _, message in steady if message.role == "user"]
+            messages.append(cut(self.request.message, _LONGEST_EARLIER))
+        return "\n".join(f"- {json_line(message)}" for message in messages)
 
     def render_facts(self) -> str:
         """Return the facts, a line each."""
@@ -178,7 +187,8 @@ class ConversationView:
 
     def call_lines(self) -> list[CallLine]:
         """Return the calls, a line each, for prompts that only grow."""
-        return growing_lines(self.calls, self.ledger.turn if self.ledger is not None else 0)
+        turn = self.ledger.turn if self.ledger is not None else 0
+        return growing_lines(self.calls, turn)
 
     def calls_by_turn(self) -> tuple[tuple[int, str], ...]:
         """Return the calls as data, a text for each turn for prompts that only grow, and else one for all."""
@@ -192,17 +202,21 @@ class ConversationView:
 
     def render_calls(self) -> str:
         """Return the calls as data, a line each; what is left out says so."""
-        lines = fresh_lines(self.calls) if self.ledger is None else [each.text for each in self.call_lines()]
-        return "\n".join(lines)
+        if self.ledger is None:
+            return "\n".join(fresh_lines(self.calls))
+        return "\n".join(line.text for line in self.call_lines())
 
     def render_flows(self, but: str = "") -> str:
         """Return the other open flows and what they wait for, a line each."""
         lines: list[str] = []
-        for each in self.flows:
-            if each.name != but:
-                wanted = json_line(beginning(each.wanted, _LONGEST_FACT))
-                waits_for = f"; it waits for: {json_line(each.waits_for)}" if each.waits_for else ""
-                lines.append(f"- {json_line(each.title)} ({each.state}), asked for with: {wanted}{waits_for}")
+        for flow in self.flows:
+            if flow.name == but:
+                continue
+            wanted = json_line(beginning(flow.wanted, _LONGEST_FACT))
+            line = f"- {json_line(flow.title)} ({flow.state}), asked for with: {wanted}"
+            if flow.waits_for:
+                line += f"; it waits for: {json_line(flow.waits_for)}"
+            lines.append(line)
         return "\n".join(lines)
 
 
@@ -220,14 +234,20 @@ def _in_view(
     is_top: bool,
     objects: Sequence[str],
 ) -> FlowInView:
-    pending = flow.pending or (waiting if is_top and waiting is not None and waiting.flow == flow.name else None)
+    pending = flow.pending
+    if pending is None and is_top and waiting is not None and waiting.flow == flow.name:
+        pending = waiting
+    if pending is not None:
+        waits_for = pending.question_for_models()
+    else:
+        waits_for = ", ".join(map(in_words, flow.asks))
     return FlowInView(
         flow_id=flow_id(flow.name),
         name=flow.name,
         title=title(flow.name),
         state="under way" if is_top else "parked",
         wanted=flow.request,
-        waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question_for_models(),
+        waits_for=waits_for,
         objects=objects,
     )
 
@@ -241,6 +261,11 @@ async def forget_closed(
     ledger: PromptHistoryRecorder, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]
 ) -> None:
     """Clear the ledger if a guard has closed a flow in it; users may have written that ledger."""
-    flows = [flow for name in ledger.named if (flow := find(name)) is not None]
-    if (await Availability.closed_among(flows, context)).ids:
+    flows: list[BaseFlow] = []
+    for name in ledger.named:
+        flow = find(name)
+        if flow is not None:
+            flows.append(flow)
+    closed = await Availability.closed_among(flows, context)
+    if closed.ids:
         ledger.forget()

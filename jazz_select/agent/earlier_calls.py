@@ -39,9 +39,11 @@ def fresh_lines(calls: Sequence[PastCall]) -> list[str]:
 
     Of equal calls with equal results the newest stands; each call of a destructive tool stands for itself.
     """
-    newest = {_identity(call, place): place for place, call in enumerate(calls)}
-    shown = [call for place, call in enumerate(calls) if newest[_identity(call, place)] == place]
-    return [each.text for each in _lines(shown, _Above())]
+    newest: dict[object, int] = {}
+    for place, call in enumerate(calls):
+        newest[_identity(call, place)] = place
+    shown = [calls[place] for place in sorted(newest.values())]
+    return [line.text for line in _lines(shown, _Above())]
 
 
 def growing_lines(calls: Sequence[PastCall], turn: int) -> list[CallLine]:
@@ -51,8 +53,11 @@ def growing_lines(calls: Sequence[PastCall], turn: int) -> list[CallLine]:
     """
     sizes = [(call.turn or turn, _size(call)) for call in calls]
     turns = [call.turn for call in calls if call.turn]
-    is_full = len(turns) >= MOST_CALLS  # of the oldest turn some calls may be gone
-    start = first_kept_turn(sizes, CALLS_TOKENS, whole_from=turns[0] + 1 if is_full else 1)
+    whole_from = 1
+    if len(turns) >= MOST_CALLS:
+        # Of the oldest turn some calls may be gone.
+        whole_from = turns[0] + 1
+    start = first_kept_turn(sizes, CALLS_TOKENS, whole_from=whole_from)
     above, lines = _Above(), list[CallLine]()
     for made_in, group in groupby(calls, key=lambda call: call.turn):
         if (made_in or turn) >= start:
@@ -67,15 +72,24 @@ def _lines(calls: Sequence[PastCall], above: "_Above") -> list[CallLine]:
     lines: list[CallLine] = []
     fitted = _calls_with_room(calls)
     for call, has_room in fitted:
-        came = _outcome_fields(call, above.tell_once(_result_of(call))) if has_room else _without_result(call)
-        lines.append(CallLine(call.turn, _line(call, came)))
-    if missing := len(calls) - len(fitted):
+        if has_room:
+            outcome = _outcome_fields(call, above.show_once(_result_of(call)))
+        else:
+            outcome = _without_result(call)
+        lines.append(CallLine(call.turn, _line(call, outcome)))
+    missing = len(calls) - len(fitted)
+    if missing:
         lines.insert(0, CallLine(calls[0].turn, _left_out(missing)))
     return lines
 
 
 def _left_out(number: int = 0) -> str:
-    calls = "1 earlier call is" if number == 1 else f"{number or ''} earlier calls are".strip()
+    if number == 1:
+        calls = "1 earlier call is"
+    elif number:
+        calls = f"{number} earlier calls are"
+    else:
+        calls = "earlier calls are"
     return f"[… {calls} left out; what was looked up may be looked up again …]"
 
 
@@ -85,6 +99,7 @@ def _calls_with_room(calls: Sequence[PastCall]) -> list[tuple[PastCall, bool]]:
     for call in reversed(calls):
         size, has_room = _size(call), call.left_out != "all"
         if size > room:
+            # Without its result it is still named: it may be looked up again, or must not be made again.
             size, has_room = estimate_tokens(_line(call, _without_result(call))), False
             if size > room:
                 continue
@@ -103,20 +118,25 @@ def _identity(call: PastCall, place: int) -> object:
     return call.tool, storable_text(call.arguments), call.output, call.failed
 
 
-def _line(call: PastCall, came: Mapping[str, Any]) -> str:
-    when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
-    return json_line({**when, "tool": call.tool, "arguments": _without_nulls(call.arguments), **came})
+def _line(call: PastCall, outcome: Mapping[str, Any]) -> str:
+    fields: dict[str, Any] = {}
+    if call.turn:
+        fields["turn"] = call.turn
+    return json_line({**fields, "tool": call.tool, "arguments": _without_nulls(call.arguments), **outcome})
 
 
 def _outcome_fields(call: PastCall, result: Any) -> dict[str, Any]:
     if call.failed:
         return {"failed": call.output.removeprefix("failed: ")}
-    return {"returned in part": result, "note": _IN_PART} if call.left_out else {"returned": result}
+    if call.left_out:
+        return {"returned in part": result, "note": _IN_PART}
+    return {"returned": result}
 
 
 def _without_result(call: PastCall) -> dict[str, Any]:
+    # Only a call that must not be repeated has a fingerprint.
     why = _NO_ROOM_ONCE if call.call else _NO_ROOM
-    return {"failed": why} if call.failed else {"returned": why}
+    return {"failed" if call.failed else "returned": why}
 
 
 def _result_of(call: PastCall) -> Any:
@@ -131,8 +151,7 @@ def _result_of(call: PastCall) -> Any:
 def _without_nulls(value: Any) -> Any:
     """Return JSON without the fields that hold nothing."""
     if is_object(value):
-        fields = value
-        return {name: _without_nulls(each) for name, each in fields.items() if each is not None}
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
     if is_array(value):
         return [_without_nulls(each) for each in value]
     return value
@@ -144,10 +163,10 @@ class _Above:
     def __init__(self) -> None:
         self._by_name: dict[str, set[str]] = {}
 
-    def tell_once(self, value: Any) -> Any:
+    def show_once(self, value: Any) -> Any:
         """Return JSON in which each object that stands above is only named, and keep the others."""
         if is_array(value):
-            return [self.tell_once(each) for each in value]
+            return [self.show_once(each) for each in value]
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, Any]", value)
@@ -156,16 +175,18 @@ class _Above:
         # A name that several objects above share would not say which of them is meant.
         if naming and len(text) >= _LEAST_OBJECT and self._by_name.get(name) == {text}:
             return naming | _AS_ABOVE
-        told = {key: self.tell_once(each) for key, each in fields.items()}
+        shown = {key: self.show_once(each) for key, each in fields.items()}
         self._by_name.setdefault(name, set()).add(text)
-        return told
+        return shown
 
 
 def _naming_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first plain fields of an object, such as its number and its title."""
-    plain = {
-        name: each
-        for name, each in fields.items()
-        if isinstance(each, int | str) and not isinstance(each, bool) and len(str(each)) <= _LONGEST_NAME
-    }
-    return dict([*plain.items()][:_NAMING])
+    naming: dict[str, Any] = {}
+    for name, value in fields.items():
+        is_plain = isinstance(value, int | str) and not isinstance(value, bool)
+        if is_plain and len(str(value)) <= _LONGEST_NAME:
+            naming[name] = value
+        if len(naming) == _NAMING:
+            break
+    return naming

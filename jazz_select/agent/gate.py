@@ -63,43 +63,62 @@ class DestructionGate:
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
     ) -> tuple[OpenFlow, ...]:
         """Return the flow to keep if it stopped after it changed something, or nothing."""
-        called = (self._flows.tools.get(each.tool) for each in ended.past_calls if not each.failed)
-        if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
+        if not (ended.is_final or self._has_written(ended)):
             return ()
-        unclear: dict[str, Any] = {} if run is None else {"uncertain_tools": self._uncertain_tools(ended, run)}
+        # What refused a part is tried again when the flow resumes.
+        parts = {path: replace(part, refusal="") for path, part in ended.parts.items()}
+        changes: dict[str, Any] = {"status": "failed", "parts": parts}
+        if run is not None:
+            changes["uncertain_tools"] = self._uncertain_tools(ended, run)
         if run is not None and approval is not None:
-            unclear["calls_of_unknown_outcome"] = self._calls_of_unknown_outcome(ended.name, run, approval)
-        tried_again = {path: replace(part, refusal="") for path, part in ended.parts.items()}
-        return (ended.model_copy(update={"status": "failed", "parts": tried_again, **unclear}),)
+            changes["calls_of_unknown_outcome"] = self._calls_of_unknown_outcome(ended.name, run, approval)
+        return (ended.model_copy(update=changes),)
+
+    def _has_written(self, ended: OpenFlow) -> bool:
+        """Whether a call in it succeeded whose tool may change something."""
+        for call in ended.past_calls:
+            tool = self._flows.tools.get(call.tool)
+            if not call.failed and tool is not None and not tool.reads:
+                return True
+        return False
 
     def _uncertain_tools(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
         """Return the destructive tools that were called and failed: they may have had their effect.
 
         A tool stays in doubt until it has run, since a run may end before it.
         """
-        since = {record.tool for record in run.steps if record.status == "ok"}
-        failed = [record for record in run.steps if record.status == "failed" and record.attempts]
-        names = [
-            record.tool for record in failed if self._flows.tools[record.tool].destructive and record.fault != "output"
-        ]
-        return tuple(dict.fromkeys((*(name for name in ended.uncertain_tools if name not in since), *names)))
+        succeeded = {record.tool for record in run.steps if record.status == "ok"}
+        names = [name for name in ended.uncertain_tools if name not in succeeded]
+        for record in run.steps:
+            # Where only the output could not be read, the effect is certain.
+            is_uncertain = record.status == "failed" and record.attempts and record.fault != "output"
+            if is_uncertain and self._flows.tools[record.tool].destructive:
+                names.append(record.tool)
+        return tuple(dict.fromkeys(names))
 
     def _calls_of_unknown_outcome(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
         """Return the ids of idempotent calls with an unknown outcome, by their places."""
-        gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
-        found = (approval.passed.get((flow, *each)) for each in gone if self._flows.tools[each[1]].idempotent)
-        return dict(each for each in found if each is not None)
+        ids: dict[str, str] = {}
+        for part in run.all:
+            for record in part.records:
+                if not record.unknown or not self._flows.tools[record.tool].idempotent:
+                    continue
+                passed = approval.passed.get((flow, part.path, record.tool))
+                if passed is not None:
+                    place, call_id = passed
+                    ids[place] = call_id
+        return ids
 
 
 def _changed_steps(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
     """Yield the remaining steps of each begun part whose steps changed."""
     part = waiting.parts.get(path)
     if part is not None and part.done:
-        left = [name for name, _ in steps_left(chain_of(flow), part.done)]
-        if left != list(part.left):
-            yield from left or ("nothing more",)
-    for each, inner in zip(flow.subflows, part_paths(flow, path), strict=True):
-        yield from _changed_steps(waiting, each, inner)
+        remaining = [name for name, _ in steps_left(chain_of(flow), part.done)]
+        if remaining != list(part.left):
+            yield from remaining or ("nothing more",)
+    for subflow, inner in zip(flow.subflows, part_paths(flow, path), strict=True):
+        yield from _changed_steps(waiting, subflow, inner)
 
 
 class AgentApproval:
@@ -115,22 +134,25 @@ class AgentApproval:
 
         False if no call needs approval, or if each one does.
         """
-        asks, always = (needs_yes(self._policy, destructive=each) for each in (True, False))
-        return self._hook is not None or (asks and not always)
+        if self._hook is not None:
+            return True
+        asks_for_some = needs_yes(self._policy, destructive=True)
+        asks_for_all = needs_yes(self._policy, destructive=False)
+        return asks_for_some and not asks_for_all
 
     async def withdraw(self, pending: PendingCall) -> list[Before]:
         """Claim cancelled calls, so that no other process makes them; return what became of each if one began it.
 
         An announced call needs no claim: it is not made without those that it uses.
         """
-        became: list[Before] = []
+        outcomes: list[Before] = []
         for each in pending.calls:
             if self.claims is None or not each.destructive or each.uses:
-                became.append("")
+                outcomes.append("")
                 continue
             call = ToolCall(id=each.id, tool=each.tool, destructive=True, door=each.door, identity=each.identity)
-            became.append(await withdraw_claim(self.claims, call))
-        return became
+            outcomes.append(await withdraw_claim(self.claims, call))
+        return outcomes
 
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
@@ -145,7 +167,9 @@ class AgentApproval:
         if self._hook is None:
             return Allow()
         verdict = await self.verdict(call)
-        return Deny("the user would have to be asked first") if isinstance(verdict, Ask) else verdict
+        if isinstance(verdict, Ask):
+            return Deny("the user would have to be asked first")
+        return verdict
 
 
 _LONGEST_CLOSING: Final = 2_000
@@ -173,13 +197,13 @@ class TurnApproval:
         """
         self._approval = approval
         self._key = key
-        self._left = [] if granted is None else [*granted.calls, *granted.then]
+        self._unused_grants = [] if granted is None else [*granted.calls, *granted.then]
         last = granted or asked
-        self._asked_calls = () if last is None else last.calls
-        self._named: Counter[tuple[str, ...]] = Counter()
-        self._renamed: set[str] = set()
+        self._last_question = () if last is None else last.calls
+        self._call_counts: Counter[tuple[str, ...]] = Counter()
+        self._reused_ids: set[str] = set()
         """The ids of the last question that calls of this turn have."""
-        self._approved: dict[str, str] = {}
+        self._question_ids: dict[str, str] = {}
         """The ids in the question of the calls that it let pass, by the ids under which they are made."""
         self._outputs: dict[str, Any] = {}
         """What these returned, by their ids in the question."""
@@ -197,8 +221,9 @@ class TurnApproval:
     @property
     def made_calls(self) -> list[PendingCall]:
         """The granted calls that were made."""
-        granted = () if self.granted is None else self.granted.calls
-        return [each for each in granted if each not in self._left]
+        if self.granted is None:
+            return []
+        return [call for call in self.granted.calls if call not in self._unused_grants]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -227,8 +252,8 @@ class TurnApproval:
 
     def record_result(self, call_id: str, output: Any) -> None:
         """Keep what a call returned, if the user approved it: an announced call may use that."""
-        if call_id in self._approved:
-            self._outputs[self._approved[call_id]] = output
+        if call_id in self._question_ids:
+            self._outputs[self._question_ids[call_id]] = output
 
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
@@ -246,13 +271,17 @@ class TurnApproval:
         if self.pending is None or self.pending.door != "chain":
             return
         names: dict[str, str] = {}
-        left = [*enumerate(self.pending.calls, 1)]
+        unmatched = dict(enumerate(self.pending.calls, 1))
         for request in asked:
-            place = next((place for place, each in left if each.tool == request.tool), 0)
-            left = [(number, each) for number, each in left if number != place]
-            if place:
-                names[request.id] = f"s{place}"
-        closing = with_calls_named(text, names) if not left else ""
+            # Requests for one tool stand in the order of the question.
+            for place, call in unmatched.items():
+                if call.tool == request.tool:
+                    names[request.id] = f"s{place}"
+                    del unmatched[place]
+                    break
+        closing = ""
+        if not unmatched:
+            closing = with_calls_named(text, names)
         if len(closing) <= _LONGEST_CLOSING:
             self.pending = self.pending.model_copy(update={"closing": closing})
 
@@ -261,8 +290,10 @@ class TurnApproval:
         granted = self.granted
         if granted is None or not granted.closing:
             return ""
-        said, _ = granted.answer_in(message)
-        return granted.closing if said == ("yes", "") else ""
+        consent, _ = granted.answer_in(message)
+        if consent.answer != "yes" or consent.rest:
+            return ""
+        return granted.closing
 
     def names_at(
         self, flow: str, path: str, door: CallSource, calls_of_unknown_outcome: Mapping[str, str] | None = None
@@ -276,17 +307,11 @@ class TurnApproval:
 
         def name(tool: str, arguments: Mapping[str, Any]) -> str:
             place = (flow, path, door, tool)
-            number = self._named[place]
-            self._named[place] += 1
-            asked = (each for each in self._asked_calls if (each.flow, each.path, each.door, each.tool) == place)
-            # Calls of one question are made in its order.
-            left = [each for each in asked if each.id and each.id not in self._renamed]
-            same = fingerprint(tool, arguments)
-            own = next((each for each in left if fingerprint(tool, each.arguments) == same), None)
-            if own is None and self.granted is not None:
-                own = next((each for each in left if each.uses), None)
+            number = self._call_counts[place]
+            self._call_counts[place] += 1
+            own = self._asked_call(place, fingerprint(tool, arguments))
             if own is not None:
-                self._renamed.add(own.id)
+                self._reused_ids.add(own.id)
                 return own.id
             if not number and calls_of_unknown_outcome:
                 known = calls_of_unknown_outcome.get(_place_of(path, tool, arguments))
@@ -295,6 +320,22 @@ class TurnApproval:
             return sha256(canonical_bytes([self._key, *place, number])).hexdigest()[:32]
 
         return name
+
+    def _asked_call(self, place: tuple[str, str, CallSource, str], wanted: str) -> PendingCall | None:
+        """Return the call of the last question that is made now at this place: as it was shown, or as announced."""
+        unused: list[PendingCall] = []
+        for call in self._last_question:
+            is_there = (call.flow, call.path, call.door, call.tool) == place
+            if is_there and call.id and call.id not in self._reused_ids:
+                unused.append(call)
+        # Calls of one question are made in its order.
+        for call in unused:
+            if fingerprint(call.tool, call.arguments) == wanted:
+                return call
+        if self.granted is not None:
+            # The arguments of an announced call were not all known when it was shown.
+            return next((call for call in unused if call.uses), None)
+        return None
 
     def verdict_at(
         self,
@@ -310,14 +351,19 @@ class TurnApproval:
         calls (`later` are the others) is asked about together with them: one yes approves all whose arguments are
         known, so that a refusal leaves none of them half done.
         """
-        before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
+        before: dict[str, Before] = {}
+        for each in ran:
+            if each.call:
+                before[each.call] = "unknown" if each.failed else "done"
 
         @self_bounded
         async def approve(call: ToolCall) -> Verdict:
-            known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
-            if not known and call.tool in uncertain_tools:
-                known = "unknown"
-            verdict = await self._verdict(call, flow, path, known, later)
+            outcome: Before = ""
+            if before and call.destructive:
+                outcome = before.get(fingerprint(call.tool, call.arguments), "")
+            if not outcome and call.tool in uncertain_tools:
+                outcome = "unknown"
+            verdict = await self._verdict(call, flow, path, outcome, later)
             if call.destructive and isinstance(verdict, Allow):
                 self.passed[flow, path, call.tool] = (_place_of(path, call.tool, call.arguments), call.id)
             return verdict
@@ -332,17 +378,22 @@ class TurnApproval:
         if later or isinstance(verdict, Ask):
             then = await self._later_calls(call.id, later, flow, path)
         if isinstance(verdict, Allow):
-            asks = [each for each, to_come in zip(then, later, strict=True) if self._approval.asks_user(to_come.tool)]
+            asking: list[PendingCall] = []
+            for wanted, to_come in zip(then, later, strict=True):
+                if self._approval.asks_user(to_come.tool):
+                    asking.append(wanted)
             # One yes is for all of them, if it can cover each that needs one.
-            is_for_all = bool(asks) and all(each.identity for each in asks)
+            is_for_all = bool(asking) and all(wanted.identity for wanted in asking)
             verdict = await self._asked_besides(call, before, is_for_all=is_for_all)
-        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not self._left):
+        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not self._unused_grants):
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.from_call(call, flow=flow, path=path, reason=reason, before=before)
-        if (granted := self._find_granted(wanted, call)) is not None:
-            self._left.remove(granted)
-            self._approved[call.id] = granted.id
+        granted = self._find_granted(wanted, call)
+        if granted is not None:
+            # A yes is for one call: the same call once more needs another.
+            self._unused_grants.remove(granted)
+            self._question_ids[call.id] = granted.id
             return Allow()
         if isinstance(verdict, Allow):
             return verdict
@@ -357,11 +408,11 @@ class TurnApproval:
         """Return a function that takes the calls of a model's chain that use the output of one that needs approval."""
 
         def announce(call: ToolCall, digest: str, uses: Sequence[str]) -> bool:
-            asked = () if self.pending is None else self.pending.calls
-            if not self._is_beside(flow, path) or not {each.id for each in asked}.issuperset(uses):
+            asked_ids = set() if self.pending is None else {each.id for each in self.pending.calls}
+            if not self._is_beside(flow, path) or not asked_ids.issuperset(uses):
                 return False
-            announced = {"uses": tuple(uses), "digest": digest}
-            return self._add(PendingCall.from_call(call, flow=flow, path=path).model_copy(update=announced))
+            wanted = PendingCall.from_call(call, flow=flow, path=path)
+            return self._add(wanted.model_copy(update={"uses": tuple(uses), "digest": digest}))
 
         return announce
 
@@ -385,20 +436,24 @@ class TurnApproval:
 
     def _find_granted(self, wanted: PendingCall, call: ToolCall) -> PendingCall | None:
         """Return what the user has approved, if it is this call: as it was shown, or as it was announced."""
-        for granted in self._left:
-            is_there = (granted.flow, granted.path, granted.door) == (wanted.flow, wanted.path, wanted.door)
-            is_announced = is_there and granted.tool == wanted.tool and not wanted.before
-            if granted.is_same(wanted) or (is_announced and granted.is_completed_by(call, self._outputs)):
+        place = (wanted.flow, wanted.path, wanted.door, wanted.tool)
+        for granted in self._unused_grants:
+            if granted.is_same(wanted):
+                return granted
+            # An announced call was not shown as one that was made before.
+            is_announced = (granted.flow, granted.path, granted.door, granted.tool) == place and not wanted.before
+            if is_announced and granted.is_completed_by(call, self._outputs):
                 return granted
         return None
 
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
         if not (before or is_for_all):
             return Allow()
+        # What cannot be shown is denied: nobody can say yes to it.
         verdict = await verdict_of(None, call, "always")
-        if before:
-            return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
-        return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
+        if isinstance(verdict, Ask):
+            return Ask("the same call was made before in this flow" if before else "it is the first of several")
+        return verdict if before else Allow()
 
     async def _later_calls(self, first: str, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
         """Return the later calls as shown to the user, after the call with the id `first`.
@@ -413,13 +468,10 @@ class TurnApproval:
         for to_come in later:
             tool = to_come.tool
             uses = tuple(covered[place] for place in to_come.sources)
-            if not to_come.missing:
-                call = await call_of(tool, to_come.arguments, door="executor")
-                wanted = PendingCall.from_call(call, flow=flow, path=path)
-            else:
-                # Its `confirm` is not asked for words: it may need what is not known yet.
-                call = await call_of(tool, to_come.arguments, door="executor", known=False)
-                wanted = PendingCall.from_call(call, flow=flow, path=path)
+            # The `confirm` of a tool is not asked for words where it may need what is not known yet.
+            call = await call_of(tool, to_come.arguments, door="executor", known=not to_come.missing)
+            wanted = PendingCall.from_call(call, flow=flow, path=path)
+            if to_come.missing:
                 wanted = wanted.model_copy(update={"uses": uses, "digest": tool.digest})
             room -= len(describe_call(wanted.display_name, wanted.words, wanted.arguments))
             is_open = bool(to_come.missing) and not (uses and all(uses))
@@ -435,9 +487,11 @@ def _unseen_names(named: Sequence[str], calls: Sequence[PendingCall]) -> tuple[s
     """Return how the user named things, without what these calls show."""
     shown = " ".join(describe_call(each.display_name, each.words, each.known_arguments) for each in calls)
     words = set(stems(shown))
-    return tuple(
-        each for each in named if each.casefold() not in shown.casefold() and not words.issuperset(stems(each))
-    )
+    unseen: list[str] = []
+    for name in named:
+        if name.casefold() not in shown.casefold() and not words.issuperset(stems(name)):
+            unseen.append(name)
+    return tuple(unseen)
 
 
 def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:

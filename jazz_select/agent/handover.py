@@ -38,9 +38,12 @@ class Handover:
         The flow that failed or waits keeps its state, and so does the call that it waits for.
         """
         understanding = understanding_of(state)
-        if understanding != "neither":
-            state = replace(state, not_understood=state.not_understood + 1 if understanding == "stuck" else 0)
-        if not (why := self._why(state, understanding)):
+        if understanding == "stuck":
+            state = replace(state, not_understood=state.not_understood + 1)
+        elif understanding == "understood":
+            state = replace(state, not_understood=0)
+        why = self._why(state, understanding)
+        if not why:
             return state
         flow = next((each for each in self.flows.registry.values() if each.handover), None)
         own_name = flow.name if flow is not None else ""
@@ -51,10 +54,12 @@ class Handover:
         state = replace(state, not_understood=0).with_call_parked()
         if flow is None or (top is not None and top.name == own_name):
             return replace(state, status="handed_over", reason=why)
-        # What was asked of a user who is stuck leads nowhere; what was answered beside a flow that failed is told.
-        state = replace(state, text="") if is_stuck else state
+        if is_stuck:
+            # What was asked of a user who is stuck leads nowhere; what was answered beside a flow that failed stays.
+            state = replace(state, text="")
         state = await self.running.run_handover(state, flow.name)
-        return replace(state, reason=why, resumed="")  # what waits is not asked again beside it
+        # What waits is not asked again beside it.
+        return replace(state, reason=why, resumed="")
 
     def _why(self, state: TurnState, understanding: Understanding) -> str:
         """Return why a person has to take over; empty if nobody has to."""
@@ -84,7 +89,9 @@ def understanding_of(state: TurnState) -> Understanding:
         return "understood"
     if is_courtesy(message) or not message.strip():
         return "neither"
-    return "stuck" if _asks_the_same(state) or _found_no_flow(state) else "understood"
+    if _asks_the_same(state) or _found_no_flow(state):
+        return "stuck"
+    return "understood"
 
 
 def is_question(message: str) -> bool:
@@ -105,8 +112,8 @@ def _asks_the_same(state: TurnState) -> bool:
         return True
     if top is None or before is None or top.status != "waiting":
         return False
-    asked = (before.name, before.asks, before.answers, before.status)
-    return asked == (top.name, top.asks, top.answers, top.status)
+    earlier = (before.name, before.asks, before.answers, before.status)
+    return earlier == (top.name, top.asks, top.answers, top.status)
 
 
 def _found_no_flow(state: TurnState) -> bool:

@@ -59,16 +59,22 @@ class KnownFlows:
         Raises:
             FlowError: A chain cannot be read, or a part of the flow has left its registry.
         """
-        steps = (step for part in walk_flow(flow) for step in chain_of(part))
-        return [self.tools[name] for step in steps for name in self._runnable(step) if name in self.tools]
+        tools: list[Tool] = []
+        for part in walk_flow(flow):
+            for step in chain_of(part):
+                tools += [self.tools[name] for name in self._runnable(step) if name in self.tools]
+        return tools
 
     def _runnable(self, step: Step) -> list[str]:
         if isinstance(step, str):
             return [step]
         if not isinstance(step, GuidedDecisionPoint):
+            # An open decision may take any tool.
             return list(self.tools)
-        fallback = step.fallback_tool
-        return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
+        names = list(step.candidate_tools)
+        if step.fallback_tool and step.fallback_tool not in names:
+            names.append(step.fallback_tool)
+        return names
 
     def is_chained(self, part: BaseFlow) -> bool:
         """Whether a flow, or a part of one, runs by steps alone: connected tools in a fixed order, or its parts."""
@@ -85,9 +91,12 @@ class KnownFlows:
         return self._any_tool(flow, lambda tool: not tool.reads)
 
     def _any_tool(self, flow: BaseFlow | None, does: Callable[[Tool], bool]) -> bool:
+        if flow is None:
+            return False
         try:
-            return flow is not None and any(map(does, self.chained(flow)))
+            return any(map(does, self.chained(flow)))
         except FlowError:
+            # Nobody knows what it does, so it counts as doing it.
             return True
 
     # --- what users give for a flow ------------------------------------------
@@ -95,21 +104,17 @@ class KnownFlows:
     def asked_inputs(self, open_flow: OpenFlow) -> dict[str, Wanted]:
         """Return the schemas of the inputs that a flow waits for, in the order of asking."""
         flow = self.find(open_flow.name)
-        try:
-            tools = [] if flow is None else self.tools_of(flow)
-        except FlowError:
-            tools = []
         declared = flow.all_inputs() if flow is not None else {}
+        tools = self._readable_tools(flow) if flow is not None else []
         asks = [name for name in open_flow.asks if name not in open_flow.answers]
+        # The flow's own tools come first: of two with one input, theirs gives its type.
         found = wanted_of([*tools, *self.tools.values()], asks)
-        options = open_flow.options
-        wanted = {
-            name: refined(found.get(name), declared.get(name), options.get(name))
-            for name in asks
-            if name in {*found, *declared}
-        }
-        now = asked_now(flow, [*wanted], open_flow.wrong)
-        return {name: each for name, each in wanted.items() if name in now}
+        wanted: dict[str, Wanted] = {}
+        for name in asks:
+            if name in found or name in declared:
+                wanted[name] = refined(found.get(name), declared.get(name), open_flow.options.get(name))
+        names = asked_now(flow, [*wanted], open_flow.wrong)
+        return {name: wanted[name] for name in wanted if name in names}
 
     def inputs(
         self,
@@ -135,17 +140,19 @@ class KnownFlows:
             chained = _unset_inputs(self._readable_chain(flow), context)
             # The types of declared inputs are those of all the flow's tools, from the first message on.
             taken = {**wanted_of(self._readable_tools(flow), [*declared]), **chained}
-            names = dict.fromkeys((*declared, *chained))
-            found = {each: refined(taken.get(each), declared.get(each)) for each in names}
+            for each in (*declared, *chained):
+                found[each] = refined(taken.get(each), declared.get(each))
         fixed = set(map(folded_name, context))
-        fixed |= declared_inputs(self._readable_chain(flow)) if flow is not None else frozenset()
-        for each in flow.calls if flow is not None else ():
-            if called and each in called:
-                fixed |= set(map(folded_name, called[each]))
-            else:
-                found = {**self.inputs(each, context, called=called), **found}
-        asked = {} if waiting is None else self.asked_inputs(waiting)
-        return {each: want for each, want in {**found, **asked}.items() if folded_name(each) not in fixed}
+        if flow is not None:
+            fixed |= declared_inputs(self._readable_chain(flow))
+            for callee in flow.calls:
+                if called and callee in called:
+                    fixed |= set(map(folded_name, called[callee]))
+                else:
+                    found = {**self.inputs(callee, context, called=called), **found}
+        if waiting is not None:
+            found |= self.asked_inputs(waiting)
+        return {each: wanted for each, wanted in found.items() if folded_name(each) not in fixed}
 
     def lacks(self, flow: BaseFlow, context: Mapping[str, Any], *, optional: bool) -> bool:
         """Whether its chains have inputs that nothing provides; `optional` says whether optional inputs count."""
@@ -173,13 +180,13 @@ class KnownFlows:
 def _unset_inputs(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
     """Return the inputs of a chain that no earlier tool returns; `optional` says whether optional inputs count."""
     found: dict[str, Wanted] = {}
-    given = set(map(folded_name, known))
+    provided = set(map(folded_name, known))
     for tool in tools:
-        asked: list[str] = []
+        missing: list[str] = []
         for name, (_, needed) in fields(tool.input_schema).items():
-            if (needed or optional) and folded_name(name) not in given:
-                asked.append(name)
-        found |= wanted_of([tool], asked)
-        given.update(map(folded_name, found))
-        given.update(folded_name(output.name) for output in outputs(tool))
+            if (needed or optional) and folded_name(name) not in provided:
+                missing.append(name)
+        found |= wanted_of([tool], missing)
+        provided.update(map(folded_name, found))
+        provided.update(folded_name(output.name) for output in outputs(tool))
     return found

@@ -16,15 +16,18 @@ def shown_labels(options: InputOptions) -> tuple[str, ...]:
     return (*options.labels[:_MOST_SHOWN], "…")
 
 
-def option_named(options: InputOptions, said: object) -> Any:
-    """Return the value that is meant by what was said: itself, its label, or words of one label alone; else None."""
-    wanted = _fold_text(said)
-    exact = [value for value, label in options.entries if wanted in {_fold_text(value), _fold_text(label)}]
-    if exact:
-        return exact[0]
+def option_named(options: InputOptions, answer: object) -> Any:
+    """Return the value that an answer names: itself, its label, or words of one label alone; else None."""
+    wanted = _fold_text(answer)
+    for value, label in options.entries:
+        if wanted in {_fold_text(value), _fold_text(label)}:
+            return value
+    # Of a list that goes on, an entry that is not stored may have the same words.
     words = set(wanted.split())
-    near = [value for value, label in options.entries if words and words <= set(_fold_text(label).split())]
-    return near[0] if len(near) == 1 and options.is_whole else None
+    if not words or not options.is_whole:
+        return None
+    near = [value for value, label in options.entries if words.issubset(_fold_text(label).split())]
+    return near[0] if len(near) == 1 else None
 
 
 def _fold_text(text: object) -> str:

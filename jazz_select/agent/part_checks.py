@@ -22,15 +22,15 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object) ->
     Raises:
         ConfigError: A part is of the wrong type, a guard is async, or a tool has a reserved name.
     """
-    if not callable(getattr(selector, "select", None)) or not isinstance(
-        getattr(selector, "flow_registry", None), Mapping
-    ):
+    is_selector = callable(getattr(selector, "select", None))
+    if not is_selector or not isinstance(getattr(selector, "flow_registry", None), Mapping):
         raise ConfigError(
             f"selector must be a FlowSelector(llm or None, registry, memory, agent_id), got {selector!r:.80}"
         )
     check_guards(guards, ConfigError)
+    reserved = {folded_name(FINISHED), folded_name(BLOCKED)}
     for name in tools:
-        if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:
+        if folded_name(name) in reserved:
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
             raise ConfigError(msg)
 

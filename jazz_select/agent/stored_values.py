@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from jazz_select.agent.actions import Fill
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.reading.grounding import Grounded, same
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import ASK, RUN, TurnState
@@ -37,16 +37,25 @@ def asked_again(state: TurnState) -> TurnState:
     """Repeat the question with the reason. If another input must be asked for first, drop the pending call."""
     waiting, pending = state.agenda.top, state.pending
     if pending is not None and waiting is not None:
-        known = pending.arguments
-        stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
-        stale = stale or any(name in known and name not in waiting.answers for name in waiting.asks)
-        pending = None if any(waiting.choices.values()) or waiting.anew or stale else pending
-    wanted = ", ".join(waiting.asks) if waiting is not None else ""
+        is_unclear = any(waiting.choices.values())
+        if is_unclear or waiting.anew or _is_stale(pending, waiting):
+            pending = None
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"
+    elif waiting is not None and waiting.asks:
+        why = f"the message does not plainly give {', '.join(waiting.asks)}"
     else:
-        why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
+        why = "the message is no yes to going on"
     return replace(state, pending=pending, reason=state.reason or f"the question was asked again: {why}")
+
+
+def _is_stale(pending: PendingCall, waiting: OpenFlow) -> bool:
+    """Whether a call was shown with other values than its flow has now, or with one that is asked for again."""
+    shown = pending.arguments
+    for name, value in waiting.answers.items():
+        if shown.get(name, value) != value:
+            return True
+    return any(name in shown and name not in waiting.answers for name in waiting.asks)
 
 
 def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles, *, goes_on: bool) -> TurnState:
@@ -55,50 +64,54 @@ def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles
     Values that were withdrawn are removed. A correction invalidates results found with the old value. If steps that
     used it had effects, the user is asked first whether to restart.
     """
-    answers, back, refused = storable_fields(said.values)[0], said.taken_back, said.wrong
-    # The steps that ran did not use a value that is new and was not asked for.
-    is_correction = any(name in top.answers or name not in top.asks for name in answers) or bool(back)
+    answers, withdrawn, refused = storable_fields(said.values)[0], said.taken_back, said.wrong
+    # Steps ran with the earlier value, or without one that nobody had asked for: their results are out of date.
+    is_correction = bool(withdrawn) or any(name in top.answers or name not in top.asks for name in answers)
+    # After a destructive step nothing is begun again.
     is_correction = is_correction and not top.is_final
-    kept = {name: value for name, value in top.answers.items() if name not in {*back, *refused}}
-    still = {name: text for name, text in top.wrong.items() if name not in {**answers, **said.unclear}}
-    known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}, "refusal": said.refusal}
-    gone = [name for name in back if name not in answers]
+    still_known = {name: value for name, value in top.answers.items() if name not in {*withdrawn, *refused}}
+    still_wrong = {name: text for name, text in top.wrong.items() if name not in {**answers, **said.unclear}}
+    changes: dict[str, Any] = {
+        "answers": {**still_known, **answers},
+        "wrong": {**still_wrong, **refused},
+        "refusal": said.refusal,
+    }
+    missing = [name for name in withdrawn if name not in answers]
     if said.every:
-        known["every"] = True
-    if refused or gone:
-        known["asks"] = tuple(dict.fromkeys((*refused, *gone, *top.asks)))
+        changes["every"] = True
+    if refused or missing:
+        changes["asks"] = tuple(dict.fromkeys((*refused, *missing, *top.asks)))
     if answers.keys() & top.choices.keys():
-        known["choices"] = {name: each for name, each in top.choices.items() if name not in answers}
-    goes_on = goes_on and not gone
+        changes["choices"] = {name: values for name, values in top.choices.items() if name not in answers}
+    goes_on = goes_on and not missing
     if is_correction and titles.effects(top.past_calls):
-        known |= {"anew": True, "status": "waiting", "pending": None}
+        changes |= {"anew": True, "status": "waiting", "pending": None}
         goes_on = False
     elif is_correction:
-        known |= {"parts": {}, "pending": None}
-    told = [state.text, *_corrections_in_words(top, answers, back)]
-    agenda = state.agenda.with_top(top.model_copy(update=known)).without_same_wish()
+        changes |= {"parts": {}, "pending": None}
+    texts = [state.text, *_corrections_in_words(top, answers, withdrawn)]
+    agenda = state.agenda.with_top(top.model_copy(update=changes)).without_same_wish()
     way = RUN if goes_on or said.refusal else ASK
-    return replace(state, way=way, agenda=agenda, text="\n".join(filter(None, told)))
+    return replace(state, way=way, agenda=agenda, text="\n".join(text for text in texts if text))
 
 
 def _with_unclear(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles) -> TurnState:
     """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
     filled = _with_values(state, top, said._replace(taken_back=(), wrong={}), titles, goes_on=False)
     flow = filled.agenda.top or top
-    known = {name: value for name, value in flow.answers.items() if name not in said.unclear}
+    clear = {name: value for name, value in flow.answers.items() if name not in said.unclear}
     asks = tuple(dict.fromkeys((*said.unclear, *top.asks)))
-    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": said.unclear}
-    if len(known) < len(flow.answers) and not flow.is_final:
-        waits |= {"parts": {}, "pending": None}
+    changes: dict[str, Any] = {"answers": clear, "asks": asks, "choices": said.unclear}
+    if len(clear) < len(flow.answers) and not flow.is_final:
+        changes |= {"parts": {}, "pending": None}
     reason = f"which is meant is not clear: {', '.join(said.unclear)}"
-    return replace(filled, agenda=filled.agenda.with_top(flow.model_copy(update=waits)), reason=reason)
+    return replace(filled, agenda=filled.agenda.with_top(flow.model_copy(update=changes)), reason=reason)
 
 
-def _corrections_in_words(top: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
+def _corrections_in_words(top: OpenFlow, answers: Mapping[str, Any], withdrawn: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for each value that replaces another one, or is taken back."""
     for name, value in answers.items():
         if name in top.answers and not same(top.answers[name], value):
-            old, new = (shown_value(each) for each in (top.answers[name], value))
-            yield say("corrected", input=in_words(name), new=new, old=old)
-    for name in back:
+            yield say("corrected", input=in_words(name), new=shown_value(value), old=shown_value(top.answers[name]))
+    for name in withdrawn:
         yield say("taken_back", input=in_words(name), old=shown_value(top.answers[name]))

@@ -42,16 +42,23 @@ class Titles:
 
     def effects(self, ran: Iterable[PastCall]) -> list[str]:
         """Return the tools of these calls that changed something, without duplicates."""
-        known = [(each, self.tools.get(each.tool)) for each in ran]
-        return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))
+        names: dict[str, None] = {}
+        for call in ran:
+            # A tool that is no longer connected may have changed something.
+            tool = self.tools.get(call.tool)
+            if not call.failed and (tool is None or not tool.reads):
+                names[call.tool] = None
+        return list(names)
 
     def done_already(self, tools: Sequence[str]) -> str:
         """Say that these tools have run, and which connected tools undo them."""
         if not tools:
             return ""
-        undo = [each.name for each in self.tools.values() if each.undoes in tools]
+        undo = [tool.name for tool in self.tools.values() if tool.undoes in tools]
         done = say("done_already", tools=self.list_titles(tools))
-        return f"{done} {say('can_be_undone', tools=self.list_titles(undo))}" if undo else done
+        if not undo:
+            return done
+        return f"{done} {say('can_be_undone', tools=self.list_titles(undo))}"
 
     def list_titles(self, names: Iterable[str]) -> str:
         """Return the titles of several tools, without duplicates."""
@@ -62,19 +69,27 @@ class Titles:
         one_of, marked, between = name.partition(ONE_OF)
         if marked and not one_of:
             return f"{ONE_OF}{self.list_titles(between.split(', '))}"
-        return name if " " in name and name not in self.tools else self.tool(name)
+        if " " in name and name not in self.tools:
+            return name
+        return self.tool(name)
 
 
 def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
     """Return titles of flows that no guard withholds, parts and those only called left out; at most `_MOST_TITLES`."""
     flows = list(flows)
     parts = {part.name for flow in flows for part in flow.subflows}
-    left_out = parts | {each.name for each in flows if each.only_called}
-    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in left_out]
-    return [each.display_name for each in anybody[:_MOST_TITLES]]
+    left_out = parts | {flow.name for flow in flows if flow.only_called}
+    titles: list[str] = []
+    for flow in flows:
+        # A flow with a guard of its own may be withheld from this user.
+        has_no_guard = type(flow).available is BaseFlow.available
+        if has_no_guard and flow.name not in left_out:
+            titles.append(flow.display_name)
+    return titles[:_MOST_TITLES]
 
 
 def shown_value(value: object) -> str:
     """Return a value as text for users, cut if it is long."""
-    text = number_text(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
-    return beginning(text, _LONGEST_VALUE)
+    if value is None or isinstance(value, str | int | float | bool):
+        return beginning(number_text(value), _LONGEST_VALUE)
+    return beginning(storable_text(value), _LONGEST_VALUE)

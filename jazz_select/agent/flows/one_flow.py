@@ -51,7 +51,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
     steps = [f"- {one_line(step)}" for step in flow.steps]
     effects = [f"{name_shown(tool.name)} {tool.effect}" for tool in tools]
     parts = {
-        "said by the user, in turn": view.render_heard(),
+        "said by the user, in turn": view.render_user_messages(),
         "procedure": one_line(f"{flow.display_name}: {flow.description}"),
         "its steps": "\n".join(steps),
         "calls made so far": view.render_calls(),
