@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.agent_options import Approval
-from jazz_select.agent.chain.told_results import with_calls_named
+from jazz_select.agent.chain.result_references import with_calls_named
 from jazz_select.agent.chain.tool_calls import Announce
 from jazz_select.agent.chain.transcript import ToolRequest
 from jazz_select.agent.conversation import OpenFlow, PastCall, PendingCall, part_paths
@@ -408,7 +408,8 @@ class TurnApproval:
         """Return a function that takes the calls of a model's chain that use the output of one that needs approval."""
 
         def announce(call: ToolCall, digest: str, uses: Sequence[str]) -> bool:
-            asked_ids = set() if self.pending is None else {each.id for each in self.pending.calls}
+            asked = () if self.pending is None else self.pending.calls
+            asked_ids = {each.id for each in asked}
             if not self._is_beside(flow, path) or not asked_ids.issuperset(uses):
                 return False
             wanted = PendingCall.from_call(call, flow=flow, path=path)

@@ -105,6 +105,7 @@ async def put_in_schema(
     messages = await formatting_messages_async(chain, output, prompt=options.prompt, max_chars=options.max_chars)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1] if chain.notes else "it was cut short")
+    # The loop may have checked the answer against another schema, so it is read against this one.
     if chain.final is not None and options.strategy != "deferred":
         read = output.read(chain.final)
         if not read.problem:
@@ -153,18 +154,17 @@ class Formatter:
                 if number <= self.max_reasks:
                     if streamed:
                         await tell(self.on_event, FormatRestarted(problem=problem))
-                    context = (
-                        *messages,
-                        Message(role="assistant", content=cut(self.last_text, LONGEST_REPLY) or "(nothing)"),
-                        Message(role="user", content=AGAIN.format(in_one_line(problem))),
-                    )
+                    # Only the last attempt is shown: the prompt does not grow with each of them.
+                    attempt = Message(role="assistant", content=cut(self.last_text, LONGEST_REPLY) or "(nothing)")
+                    again = Message(role="user", content=AGAIN.format(in_one_line(problem)))
+                    context = (*messages, attempt, again)
         raise self._error(problem, "reply", context)
 
     async def _ask(self, context: tuple[Message, ...], purpose: Purpose, *, streamed: bool) -> ChatReply:
         wire = self.output.json if self.output.has_object else None
         pieces: list[str] = []
 
-        async def pass_on(piece: str) -> None:
+        async def forward(piece: str) -> None:
             pieces.append(piece)
             await tell(self.on_event, OutputText(delta=piece))
 
@@ -172,21 +172,24 @@ class Formatter:
             pieces.clear()
             await tell(self.on_event, FormatRestarted(problem=problem))
 
+        on_text = forward if streamed else None
         try:
-            return await self.asker.ask(
-                context, purpose, wire, on_text=pass_on if streamed else None, on_restart=restart
-            )
+            return await self.asker.ask(context, purpose, wire, on_text=on_text, on_restart=restart)
         except Exception as error:
-            self.last_text = "".join(pieces) if streamed else self.last_text
+            if streamed:
+                self.last_text = "".join(pieces)
             raise self._error(describe_error(error), "call", context) from error
 
     def _error(self, problem: str, phase: Literal["call", "reply"], context: tuple[Message, ...]) -> FormatError:
         chain = replace(self.chain, records=(*self.chain.records, *self.asker.records))
+        attempts = len(self.asker.records)
+        if phase == "call":
+            attempts += 1  # a call that failed has no record
         return FormatError(
             problem,
             phase=phase,
             prompt="\n\n".join(message.content for message in context),
-            attempts=len(self.asker.records) + (phase == "call"),
+            attempts=attempts,
             last_text=self.last_text,
             schema=self.output.json,
             chain=chain,

@@ -4,6 +4,7 @@ Pure: `formatting_messages` returns exactly what `finalize` sends.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -109,13 +110,13 @@ def formatting_messages(
     if max_chars < LEAST_CHARS:
         raise ConfigError(f"max_chars must be at least {LEAST_CHARS}, got {max_chars!r}")
     lines = _lines(chain, max_chars // 4)
+    # The answer gets what these lines leave, and at least a quarter, at most a half of all.
     needed = _size([line for line in lines if line.kind in {"system", "request", "result"}])
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
     answer = _quote_within(chain.answer, most) if chain.answer else ""
     lines = _fit(lines, max_chars - len(answer))
-    context = FormattingContext(
-        schema=output.text, transcript="\n".join(_render_lines(lines)), answer=answer, incomplete=chain.incomplete
-    )
+    transcript = "\n".join(_render_lines(lines))
+    context = FormattingContext(schema=output.text, transcript=transcript, answer=answer, incomplete=chain.incomplete)
     return (Message(role="user", content=_prompt_text(prompt, context)),)
 
 
@@ -124,11 +125,17 @@ async def formatting_messages_async(
 ) -> tuple[Message, ...]:
     """Run `formatting_messages`, in a thread if the chain is so long that it would block the event loop."""
     make = partial(formatting_messages, chain, output, prompt=prompt, max_chars=max_chars)
-    said: list[object] = [each.content for each in chain.messages]
-    for each in chain.entries:
-        said.append(each.text if isinstance(each, AssistantText) else getattr(each, "output", None))
-        said += [each.arguments] if isinstance(each, ToolRequest) else []
-    return await in_daemon_thread(make, name="jazz-select-prompt") if too_much(said, _LONG) else make()
+    contents: list[object] = [message.content for message in chain.messages]
+    for entry in chain.entries:
+        if isinstance(entry, AssistantText):
+            contents.append(entry.text)
+        elif isinstance(entry, ToolRequest):
+            contents.append(entry.arguments)
+        else:
+            contents.append(entry.output)
+    if too_much(contents, _LONG):
+        return await in_daemon_thread(make, name="jazz-select-prompt")
+    return make()
 
 
 def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) -> str:
@@ -150,24 +157,25 @@ def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) ->
         "answer": context.answer or NO_ANSWER,
         "incomplete": INCOMPLETE if context.incomplete else "",
     }
-    return _FIELD.sub(lambda found: fields[found[1]], template)  # in one pass, so that inserted text is never expanded
+    # In one pass, so that inserted text is never expanded.
+    return _FIELD.sub(lambda found: fields[found[1]], template)
 
 
 def _lines(chain: Chain, most: int) -> list[_Line]:
     """Return the whole transcript. All text is quoted, so that none can fake a line or a mark."""
     lines: list[_Line] = []
-    asked = -1
+    request = -1
     for number, message in enumerate(chain.messages):
         if message.role == "user":
-            asked = number
+            request = number
     for number, message in enumerate(chain.messages):
-        quoted = _quote_within(message.content, most) if number == asked else _quote(message.content)
-        if number == asked:
+        quoted = _quote(message.content)
+        kind = "message"
+        if number == request:
+            quoted = _quote_within(message.content, most)
             kind = "request"
         elif message.role == "system":
             kind = "system"
-        else:
-            kind = "message"
         line = f"[{name_shown(message.role)}] {quoted}"
         lines.append(_Line(kind, line, len(line)))
     entries = list(chain.entries)
@@ -185,8 +193,8 @@ def _entry(entry: Entry) -> str:
     label, tool = f"{entry.round}/{_name(entry.id)}", _name(entry.tool)
     if isinstance(entry, ToolRequest):
         return f"[tool call {label}] {tool} {_quote(entry.arguments)}"
-    said = f"ok {_quote(entry.output)}" if entry.ok else f"error {_quote(entry.error)}"
-    return f"[tool result {label}] {tool} {said}"
+    outcome = f"ok {_quote(entry.output)}" if entry.ok else f"error {_quote(entry.error)}"
+    return f"[tool result {label}] {tool} {outcome}"
 
 
 def _fit(lines: list[_Line], budget: int) -> list[_Line]:
@@ -195,19 +203,22 @@ def _fit(lines: list[_Line], budget: int) -> list[_Line]:
     if _size(fitted) <= budget:
         return fitted
     fitted = _elide(_with_cut("result", fitted, budget, least=_SHORTEST), _OWN, budget)
-    return fitted if _size(fitted) <= budget else _with_cut("system", fitted, budget, least=0)
+    if _size(fitted) <= budget:
+        return fitted
+    return _with_cut("system", fitted, budget, least=0)
 
 
 def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
     fitted = list(lines)
-    left = sum(len(line.text) for line in lines if not line.elided)  # a quick lower bound: without marks
+    # A lower bound of the size, without the marks: it spares the exact size for most lines.
+    at_least = sum(len(line.text) for line in lines if not line.elided)
     for kinds, least in passes:
         for number, line in enumerate(fitted):
-            if left <= budget and _size(fitted) <= budget:
+            if at_least <= budget and _size(fitted) <= budget:
                 return fitted
             if line.kind in kinds and line.full >= least and not line.elided:
                 fitted[number] = replace(line, elided=True)
-                left -= len(line.text)
+                at_least -= len(line.text)
     return fitted
 
 
@@ -216,13 +227,17 @@ def _with_cut(kind: str, lines: list[_Line], budget: int, *, least: int) -> list
     sizes = sorted(len(line.text) for line in lines if line.kind == kind)
     room = budget - (_size(lines) - sum(sizes))
     share = 0
+    # The shortest first: what they leave of an equal share is for the longer ones.
     for number, size in enumerate(sizes):
         share = room // (len(sizes) - number)
         if size > share:
             break
         room -= size
     limit = max(share, least)
-    return [replace(line, text=_cut_middle(line.text, limit)) if line.kind == kind else line for line in lines]
+    cut: list[_Line] = []
+    for line in lines:
+        cut.append(replace(line, text=_cut_middle(line.text, limit)) if line.kind == kind else line)
+    return cut
 
 
 def _cut_middle(text: str, limit: int) -> str:
@@ -235,8 +250,10 @@ def _cut_middle(text: str, limit: int) -> str:
 
 
 def _quote_within(text: str, limit: int) -> str:
-    if len(text) <= limit and len(whole := _quote(text)) <= limit:
-        return whole
+    if len(text) <= limit:
+        quoted = _quote(text)
+        if len(quoted) <= limit:
+            return quoted
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
     head = _shrink(text, room - room // 4)
     tail = _shrink(text[len(head) :], room // 4, end=True)
@@ -247,11 +264,14 @@ def _quote_within(text: str, limit: int) -> str:
 def _shrink(text: str, room: int, *, end: bool = False) -> str:
     """Return a beginning, or an end, that takes at most `room` characters when quoted; not always the longest."""
     size = min(len(text), room)
-    part = text[len(text) - size :] if end else text[:size]
-    while part and (quoted := len(_quote(part)) - 2) > room:
-        size = min(size - 1, size * room // quoted)
+    while size:
         part = text[len(text) - size :] if end else text[:size]
-    return part
+        quoted = len(_quote(part)) - 2
+        if quoted <= room:
+            return part
+        # Each character takes about as much room as the others, so this is seldom repeated.
+        size = min(size - 1, size * room // quoted)
+    return ""
 
 
 def _mark_of(count: int) -> str:
@@ -261,15 +281,18 @@ def _mark_of(count: int) -> str:
 def _render_lines(lines: list[_Line]) -> list[str]:
     texts: list[str] = []
     for elided, group in groupby(lines, key=attrgetter("elided")):
-        some = list(group)
-        texts += [_mark(some)] if elided else [line.text for line in some]
+        if elided:
+            texts.append(_mark(list(group)))
+        else:
+            texts += [line.text for line in group]
     return texts
 
 
-def _mark(gone: list[_Line]) -> str:
-    counts = {kind: sum(line.kind == kind for line in gone) for kind in _NAMES}
-    named = [count_of(count, _NAMES[kind]) for kind, count in counts.items() if count]
-    return f"[… {', '.join(named)}, {sum(line.full for line in gone)} chars elided]"
+def _mark(elided: list[_Line]) -> str:
+    kinds = Counter(line.kind for line in elided)
+    counts = [count_of(kinds[kind], name) for kind, name in _NAMES.items() if kinds[kind]]
+    chars = sum(line.full for line in elided)
+    return f"[… {', '.join(counts)}, {chars} chars elided]"
 
 
 def _size(lines: list[_Line]) -> int:

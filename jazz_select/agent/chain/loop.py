@@ -21,7 +21,7 @@ from jazz_select.agent.chain.prompts import (
     results_message,
     with_system,
 )
-from jazz_select.agent.chain.told_results import refers_to_results, text_with_results
+from jazz_select.agent.chain.result_references import refers_to_results, text_with_results
 from jazz_select.agent.chain.tool_calls import Announce, Made, Returned, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AfterCall,
@@ -86,8 +86,9 @@ class SchemaInLoop:
     @property
     def last(self) -> str:
         """Instruction for the last model call."""
-        how = "in plain text" if self.output is None else "in the schema" if self.wire else f"by {FINAL}"
-        return _LAST.format(how)
+        if self.output is None:
+            return _LAST.format("in plain text")
+        return _LAST.format("in the schema" if self.wire else f"by {FINAL}")
 
     def is_final(self, text: str) -> bool:
         """Whether a JSON reply without calls is a valid answer."""
@@ -100,10 +101,13 @@ class SchemaInLoop:
         if self.output is None or self.wire is not None or not finals:
             return None, ""
         if len(calls) > 1:
+            # The answer was written before the results of the other calls were known.
             return None, f"not run: {FINAL} is called alone, when the results of all other calls are known"
         arguments = dict(finals[0].arguments)
         problem = finals[0].problem or self.output.check(arguments).problem
-        return (None, f"the answer is not valid: {problem}") if problem else (json_line(arguments), "")
+        if problem:
+            return None, f"the answer is not valid: {problem}"
+        return json_line(arguments), ""
 
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
@@ -170,9 +174,9 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     options = ChainOptions.from_arguments(locals())
     waiting = after.asked if after is not None else ()
     if answer is not None:
-        calls = [
-            ToolCall(tool=call.tool, arguments=call.arguments, door="chain", identity=call.identity) for call in waiting
-        ]
+        calls: list[ToolCall] = []
+        for call in waiting:
+            calls.append(ToolCall(tool=call.tool, arguments=call.arguments, door="chain", identity=call.identity))
         approve = engine_approver(approval, approve, by_model=True)
         options = replace(options, approve=answered_approver(calls, answer, approve))
     begin_with = [PlanStep(id=call.id, tool=call.tool, arguments=call.arguments) for call in waiting]
@@ -245,7 +249,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         options,
         toolbox,
         output=await output_schema(schema) if schema is not None else None,
-        given=messages if callable(messages) else as_messages(messages),
+        initial=messages if callable(messages) else as_messages(messages),
         begin_with=begin_with,
         until_asked=until_asked,
         in_pieces=in_pieces and options.on_event is not None and asker.client.streams,
@@ -262,6 +266,15 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     return chain
 
 
+@dataclass(frozen=True, slots=True)
+class _CalledReply:
+    """The results of a reply's calls, the text that was said beside them, and whether that is the answer."""
+
+    results: Sequence[ToolResult]
+    text: str
+    is_answer: bool = False
+
+
 @dataclass(slots=True)
 class _Loop:
     asker: Asker
@@ -269,7 +282,7 @@ class _Loop:
     options: ChainOptions
     toolbox: Toolbox
     output: OutputSchema | None
-    given: Sequence[Message] | Callable[[bool], Sequence[Message]]
+    initial: Sequence[Message] | Callable[[bool], Sequence[Message]]
     begin_with: Sequence[PlanStep]
     until_asked: bool
     in_pieces: bool
@@ -277,9 +290,9 @@ class _Loop:
     tools_described: bool
     opening: str = ""
     closing: str = ""
-    ending: SchemaInLoop = field(init=False)
+    schema_part: SchemaInLoop = field(init=False)
     messages: tuple[Message, ...] = ()
-    """The initial messages."""
+    """The initial messages, in the form for this model."""
     entries: list[Entry] = field(default_factory=list[Entry])
     notes: list[str] = field(default_factory=list[str])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -296,68 +309,71 @@ class _Loop:
         return self.first + self.options.chain_limit - 1
 
     @property
-    def own_names(self) -> Mapping[str, str] | None:
+    def native_names(self) -> Mapping[str, str] | None:
         """Native names by tool name; None if tools are called in the text form."""
-        return {own: name for name, own in self.names.items()} if self.names else None
+        if not self.names:
+            return None
+        return {tool: name for name, tool in self.names.items()}
 
-    def composed(self) -> list[Message]:
+    def compose(self) -> list[Message]:
         """Return the messages so far, in the form in which this model calls tools now."""
         client = self.asker.client
-        ending = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
-        self.ending = ending
-        native = client.takes_tools and bool(ending.offered)
+        schema_part = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
+        self.schema_part = schema_part
+        native = client.takes_tools and bool(schema_part.offered)
         self.names = {}
         if native:
-            self.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
-        given = self.given(native) if callable(self.given) else self.given
-        self.messages = tuple(given)
-        more = ending.instructions
+            self.names = {name: tool.name for name, tool in shown_names(schema_part.offered).items()}
+        messages = self.initial(native) if callable(self.initial) else self.initial
+        self.messages = tuple(messages)
+        instructions = schema_part.instructions
         if self.options.chain_limit == 1:
-            more = f"{more} {ending.last}"
+            instructions = f"{instructions} {schema_part.last}"
         if not self.tools_described:
-            first = opening(self.messages, ending.offered, more, native=native)
-        elif more:
-            first = with_system(self.messages, more)
+            first = opening(self.messages, schema_part.offered, instructions, native=native)
+        elif instructions:
+            first = with_system(self.messages, instructions)
         else:
             first = list(self.messages)
-        return first + replay_messages(self.entries, self.own_names)
+        return first + replay_messages(self.entries, self.native_names)
 
     def resume(self, after: Chain) -> None:
         """Continue a chain: take over its entries, but for the calls that wait."""
-        waiting = {(each.round, each.id) for each in after.asked}
-        self.entries += [
-            entry
-            for entry in after.entries
-            if isinstance(entry, AssistantText) or (entry.round, entry.id) not in waiting
-        ]
+        waiting = {(request.round, request.id) for request in after.asked}
+        for entry in after.entries:
+            if isinstance(entry, AssistantText) or (entry.round, entry.id) not in waiting:
+                self.entries.append(entry)
         self.asker.records += after.records
         self.notes += after.notes
-        rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
+        rounds = [entry.round for entry in after.entries if not isinstance(entry, AssistantText)]
+        # The round between is that of the approved calls, which no reply asks for.
         self.first = max(rounds, default=0) + 2
 
     async def run(self, after: Chain | None) -> Chain:
         if after is not None:
             self.resume(after)
-        messages = self.composed()
-        self.notes += self.ending.notes
+        messages = self.compose()
+        self.notes += self.schema_part.notes
+        # First what the user approved, then what the reader of the message has begun.
         for begin in (self._make_approved, self._open):
-            ended, following = await begin()
-            if ended is not None:
-                return ended
+            following = await begin()
+            if isinstance(following, Chain):
+                return following
             messages += following
         for number in range(self.first, self.last + 1):
             try:
                 reply = await self._ask(messages, number)
             except ChainError:
+                # A provider that refuses these tools is asked once more, in the text form, before anything was run.
                 if number > self.first or not self.names or self.asker.client.takes_tools:
                     raise
                 self.notes.append("the provider refuses these tools: they are described in the text")
-                messages = self.composed()
-                self.notes += [note for note in self.ending.notes if note not in self.notes]
+                messages = self.compose()
+                self._add_notes(self.schema_part.notes)
                 reply = await self._ask(messages, number)
-            ended, following = await self._step(reply, number)
-            if ended is not None:
-                return ended
+            following = await self._step(reply, number)
+            if isinstance(following, Chain):
+                return following
             await self._withdraw()
             if self._needs_approval(number):
                 return self._chain("asked")
@@ -365,46 +381,54 @@ class _Loop:
         self.notes.append(f"the chain was cut short by its limit of {self.options.chain_limit} model calls")
         return self._chain("limit")
 
-    async def _make_approved(self) -> tuple[Chain | None, list[Message]]:
+    async def _make_approved(self) -> Chain | list[Message]:
         """Make the calls that the user approved; return the finished chain, or the messages that follow."""
         if not self.begin_with:
-            return None, []
-        made = self._record(await self.runner.run(self.begin_with, self.first - 1))
+            return []
+        results = self._record(await self.runner.run(self.begin_with, self.first - 1))
         if self._needs_approval(self.first - 1):
-            return self._chain("asked"), []
-        told = text_with_results(self.closing, made) if all(each.ok for each in made) else ""
-        if told:
-            return await self._finish(told), []
-        return None, exchange("", self.begin_with, made, self.own_names)
+            return self._chain("asked")
+        if all(result.ok for result in results):
+            closing = text_with_results(self.closing, results)
+            if closing:
+                return await self._finish(closing)
+        return exchange("", self.begin_with, results, self.native_names)
 
-    async def _open(self) -> tuple[Chain | None, list[Message]]:
+    async def _open(self) -> Chain | list[Message]:
         """Take up the reply that was given before the loop; return the finished chain, or the messages that follow."""
-        read = self._parse_reply(self.opening) if self.opening else None
-        if read is None or read.kind == "unreadable":
-            return None, []
+        if not self.opening:
+            return []
+        read = self._parse_reply(self.opening)
+        if read.kind == "unreadable":
+            return []
         if not read.calls:
-            return await self._finish(read.text), []
+            return await self._finish(read.text)
         number = self.first - 1
-        results, said, is_answer = await self._call_and_say(read, "", number)
-        if is_answer or self._ends(results, said):
-            return self._chain("answered", answer=as_text(said)), []
+        called = await self._call_and_say(read, "", number)
+        if self._is_end(called):
+            return self._chain("answered", answer=as_text(called.text))
         if self._needs_approval(number):
-            return self._chain("asked"), []
-        return None, exchange(read.text, read.calls, results, self.own_names)
+            return self._chain("asked")
+        return exchange(read.text, read.calls, called.results, self.native_names)
 
     async def _ask(self, messages: list[Message], number: int) -> ChatReply:
         await tell(self.options.on_event, ModelCalled(purpose="chain", number=number))
+        part = self.schema_part
+        # A text that may turn out to be a call, or an answer that is not valid, is not shown while it comes.
+        can_stream = self.in_pieces and part.output is None and (self.names or not part.offered)
+        on_text = self._stream if can_stream else None
+        tools = {tool.name: tool for tool in part.offered}
         try:
-            streams = self.in_pieces and self.ending.output is None and (self.names or not self.ending.offered)
-            on_text = self._stream if streams else None
-            tools = {each.name: each for each in self.ending.offered}
             offers = [offered_tool(name, tools[own]) for name, own in self.names.items()]
-            reply = await self.asker.ask(messages, "chain", self.ending.wire, offers, on_text, self._withdraw)
+            reply = await self.asker.ask(messages, "chain", part.wire, offers, on_text, self._withdraw)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
-        self.notes += [note for note in reply.degraded if note not in self.notes]
+        self._add_notes(reply.degraded)
         self.notes += [f"reply {number}: {note}" for note in reply.cut_off]
         return reply
+
+    def _add_notes(self, notes: Iterable[str]) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
 
     async def _stream(self, piece: str) -> None:
         self.was_streamed = True
@@ -415,40 +439,40 @@ class _Loop:
             self.was_streamed = False
             await tell(self.options.on_event, FormatRestarted(problem=problem))
 
-    async def _step(self, reply: ChatReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
+    async def _step(self, reply: ChatReply, number: int) -> Chain | list[Message]:  # noqa: PLR0911 - one for each reply
         """Return the finished chain, or the reply and what follows it as messages."""
         text = reply.text or ""
-        if not self.ending.offered:
-            return await self._finish(text), []
-        if self.ending.wire and not reply.tool_calls and self.ending.is_final(text):
-            return await self._finish(text.strip(), final=text.strip()), []
+        if not self.schema_part.offered:
+            return await self._finish(text)
+        if self.schema_part.wire and not reply.tool_calls and self.schema_part.is_final(text):
+            return await self._finish(text.strip(), final=text.strip())
         is_native = bool((reply.tool_calls or reply.unread) and self.names)
         read = self._read_native(reply) if is_native else self._parse_reply(text)
         if read.kind == "unreadable":
             return await self._report_unreadable(text, read, number)
         if not read.calls:
-            return await self._finish(read.text), []
+            return await self._finish(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
-        final, problem = self.ending.end_of(read.calls)
+        final, problem = self.schema_part.end_of(read.calls)
         if final is not None:
             await self._say(read.text)
-            return await self._finish(final, final=final), []
-        results, said, is_answer = await self._call_and_say(read, problem, number)
-        if is_answer or self._ends(results, said):
-            if not self.ends_with.get(results[-1].tool, True):
+            return await self._finish(final, final=final)
+        called = await self._call_and_say(read, problem, number)
+        if self._is_end(called):
+            if not self.ends_with.get(called.results[-1].tool, True):
                 await self._withdraw()
-            return self._chain("answered", answer=as_text(said)), []
-        more = self.ending.last if number + 1 >= self.last else ""
+            return self._chain("answered", answer=as_text(called.text))
+        more = self.schema_part.last if number + 1 >= self.last else ""
         if is_native:
-            called = Message(
+            request = Message(
                 role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=reply.tool_calls, origin=reply.origin
             )
-            return None, [called, *native_results(reply.tool_calls, results, more)]
-        return None, [_assistant_message(text), results_message(results, more)]
+            return [request, *native_results(reply.tool_calls, called.results, more)]
+        return [_assistant_message(text), results_message(called.results, more)]
 
-    async def _call_and_say(self, read: ToolReply, problem: str, number: int) -> tuple[list[ToolResult], str, bool]:
-        """Run the calls of a reply and say its text. Return the results, what was said, and whether that is the answer.
+    async def _call_and_say(self, read: ToolReply, problem: str, number: int) -> _CalledReply:
+        """Run the calls of a reply and say its text.
 
         A text that refers to the results is said once they are there, and is then the answer; it is not said if a
         value is missing.
@@ -458,18 +482,23 @@ class _Loop:
             results = self._record(await self._run_calls(read.calls, problem, number))
             closing = self._closing_text(read.calls, results)
             await self._say(closing)
-            return results, closing or read.text, False
+            return _CalledReply(results, closing or read.text)
+        # The model wrote the text before the calls: it is recorded there, and filled now.
         place = len(self.entries)
         results = self._record(await self._run_calls(read.calls, problem, number))
-        said = text_with_results(read.text, results)
-        await self._say(said, place)
-        return results, said, bool(said) and self.ending.output is None and all(each.ok for each in results)
+        text = text_with_results(read.text, results)
+        await self._say(text, place)
+        is_answer = bool(text) and self.schema_part.output is None and all(result.ok for result in results)
+        return _CalledReply(results, text, is_answer=is_answer)
 
     def _closing_text(self, calls: Sequence[PlanStep], results: Sequence[ToolResult]) -> str:
         """Return what the call that ends the chain has to tell, if all calls beside it were made."""
-        last = calls[-1] if calls else None
-        own = last.arguments.get("text") if last is not None and last.tool in self.ends_with else None
-        return text_with_results(own, results) if isinstance(own, str) and all(each.ok for each in results) else ""
+        if not calls or calls[-1].tool not in self.ends_with:
+            return ""
+        text = calls[-1].arguments.get("text")
+        if not isinstance(text, str) or not all(result.ok for result in results):
+            return ""
+        return text_with_results(text, results)
 
     async def _run_calls(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
         if not problem and number >= self.last:
@@ -478,30 +507,30 @@ class _Loop:
             return await self.runner.refuse(calls, number, problem)
         return await self.runner.run(calls, number)
 
-    def _ends(self, results: Sequence[ToolResult], text: str) -> bool:
-        last = results[-1].tool if results else ""
-        is_answered = bool(text.strip()) or not self.ends_with.get(last, True)
-        return last in self.ends_with and is_answered and all(each.ok for each in results)
+    def _is_end(self, called: _CalledReply) -> bool:
+        """Whether a reply ends the chain: its text is the answer, or its last call is one that ends it."""
+        if called.is_answer:
+            return True
+        last = called.results[-1].tool if called.results else ""
+        if last not in self.ends_with or not all(result.ok for result in called.results):
+            return False
+        needs_text = self.ends_with[last]
+        return bool(called.text.strip()) or not needs_text
 
     def _read_native(self, reply: ChatReply) -> ToolReply:
         """Read a reply with native calls. If it was cut off, none of its calls is run."""
         if reply.unread:
             return ToolReply(note=reply.unread)
-        steps = [
-            step_of(
-                {
-                    "id": each.id,
-                    "tool": self.names.get(each.name, each.name),
-                    "arguments": each.arguments,
-                }
-            )
-            for each in reply.tool_calls[: MOST_STEPS + 1]  # with one too many, none is run
-        ]
-        if reply.truncated:
-            steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
-        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).drop_doubtful_calls(
-            self.runner.is_destructive
-        )
+        steps: list[PlanStep] = []
+        # One more than is allowed: with one too many, none is run.
+        for call in reply.tool_calls[: MOST_STEPS + 1]:
+            tool = self.names.get(call.name, call.name)
+            step = step_of({"id": call.id, "tool": tool, "arguments": call.arguments})
+            if reply.truncated:
+                step = replace(step, problem="not run: the reply was cut off")
+            steps.append(step)
+        read = ToolReply(text=as_text(reply.text or ""), calls=tuple(steps))
+        return read.drop_doubtful_calls(self.runner.is_destructive)
 
     def _parse_reply(self, text: str) -> ToolReply:
         """Read a reply in the text form.
@@ -510,22 +539,24 @@ class _Loop:
         the JSON names a tool and may be a call in an unknown shape.
         """
         read = read_tool_reply(text).drop_doubtful_calls(self.runner.is_destructive)
-        if read.is_data and self.ending.output is not None:
+        if not read.is_data:
+            return read
+        if self.schema_part.output is not None:
             return ToolReply(note="the reply is JSON, but none of the three shapes")
-        named = self._tool_named_in(parse_whole(read.text)) if read.is_data else ""
-        if named:
-            return ToolReply(note=f"the reply is JSON that names {named}, but no call of it")
+        tool = self._tool_named_in(parse_whole(read.text))
+        if tool:
+            return ToolReply(note=f"the reply is JSON that names {tool}, but no call of it")
         return read
 
     def _tool_named_in(self, value: object) -> str:
         objects = value if is_array(value) else [value]
         for each in islice(objects, MOST_STEPS):
-            if is_object(each):
-                fields = each
-                texts = {text for text in (*fields, *fields.values()) if isinstance(text, str)}
-                found = next((tool.name for tool in self.ending.offered if tool.name in texts), "")
-                if found:
-                    return found
+            if not is_object(each):
+                continue
+            texts = {text for text in (*each, *each.values()) if isinstance(text, str)}
+            for tool in self.schema_part.offered:
+                if tool.name in texts:
+                    return tool.name
         return ""
 
     def _record(self, made: Iterable[Made]) -> list[ToolResult]:
@@ -534,32 +565,38 @@ class _Loop:
             self.entries += [call, result]
             results.append(result)
             if result.dropped:
-                note = describe_dropped(result.tool, result.dropped)
-                self.notes += [note] if note not in self.notes else []
+                self._add_notes([describe_dropped(result.tool, result.dropped)])
         return results
 
     def _needs_approval(self, number: int) -> bool:
         """Whether the chain ends after this reply because a call needs approval."""
-        results = (each for each in self.entries if isinstance(each, ToolResult) and each.round == number)
-        return self.until_asked and any(each.fault == "asked" for each in results)
+        if not self.until_asked:
+            return False
+        for entry in self.entries:
+            if isinstance(entry, ToolResult) and entry.round == number and entry.fault == "asked":
+                return True
+        return False
 
-    async def _report_unreadable(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, list[Message]]:
+    async def _report_unreadable(self, text: str, read: ToolReply, number: int) -> Chain | list[Message]:
         """Report an unreadable reply to the model once; accept a second JSON reply as the answer."""
-        if self.ending.is_final(text):
-            return await self._finish(text.strip(), final=text.strip()), []
+        if self.schema_part.is_final(text):
+            return await self._finish(text.strip(), final=text.strip())
         value = parse_whole(text.strip())
         if self.was_unreadable and value is not BROKEN and value is not None:
-            return await self._finish(text), []
+            return await self._finish(text)
         self.was_unreadable = True
         self.notes.append(f"reply {number} could not be read: {read.note}")
         await self._say(cut(text, LONGEST_REPLY))
-        return None, [_assistant_message(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
+        return [_assistant_message(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
 
     async def _say(self, text: str, place: int | None = None) -> None:
         """Record and tell a text; at its `place` among the entries if calls have been made since."""
-        if text.strip():
-            self.entries.insert(len(self.entries) if place is None else place, AssistantText(text=as_text(text)))
-            await tell(self.options.on_event, ChainText(text=as_text(text)))
+        if not text.strip():
+            return
+        if place is None:
+            place = len(self.entries)
+        self.entries.insert(place, AssistantText(text=as_text(text)))
+        await tell(self.options.on_event, ChainText(text=as_text(text)))
 
     async def _finish(self, text: str, *, final: str | None = None) -> Chain:
         answer = as_text(text)

@@ -73,13 +73,16 @@ class OutputSchema:
         if whole is not BROKEN:
             return self.check(whole)
         first: Parsed | None = None
-        for each in islice(reversed(find_embedded(text)), _MOST_CHECKED):
-            read = self.check(each)
-            if not read.problem:
-                return read
-            first = first or read
-        if not truncated and ends_as_json(text) and (mended := repaired(text)) is not BROKEN:
-            return self.check(mended)
+        # From the end, where a model's answer stands; of invalid ones the first read is reported.
+        for value in islice(reversed(find_embedded(text)), _MOST_CHECKED):
+            parsed = self.check(value)
+            if not parsed.problem:
+                return parsed
+            first = first or parsed
+        if not truncated and ends_as_json(text):
+            mended = repaired(text)
+            if mended is not BROKEN:
+                return self.check(mended)
         return first or Parsed(problem="the reply was cut off" if truncated else "the reply is no JSON")
 
     def check(self, plain: Any) -> Parsed:
@@ -90,16 +93,19 @@ class OutputSchema:
             return Parsed(problem=f"it is no JSON: {problem_of(error)}")
         if self.model is None:
             problem = self._checker.problems(plain)
-            return Parsed(problem=problem) if problem else Parsed(value=plain, plain=plain)
+            if problem:
+                return Parsed(problem=problem)
+            return Parsed(value=plain, plain=plain)
         from pydantic import ValidationError
 
         try:
             return Parsed(value=self.model.model_validate_json(text), plain=plain)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
-            return Parsed(
-                problem="; ".join(f"{at_path(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
-            )
+            errors = error.errors(include_url=False, include_context=False, include_input=False)
+            problems: list[str] = []
+            for each in errors[:MOST_PROBLEMS]:
+                problems.append(f"{at_path(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}")
+            return Parsed(problem="; ".join(problems))
         except Exception as error:  # noqa: BLE001 - the class's own validators may fail with anything
             return Parsed(problem=problem_of(error))
 
@@ -113,8 +119,9 @@ async def output_schema(schema: SchemaLike) -> OutputSchema:
 
 def _in_turn(schema: SchemaLike) -> OutputSchema:
     """Check mappings one at a time, because many threads would starve the event loop."""
+    # Pydantic classes are not limited.
     if not isinstance(schema, Mapping):
-        return OutputSchema(schema)  # pydantic classes are not limited
+        return OutputSchema(schema)
     with _ONE_AT_A_TIME:
         return OutputSchema(schema)
 

@@ -68,9 +68,9 @@ UNREADABLE: Final = "Your reply could not be read: {}. Call tools as JSON, or an
 def as_messages(given: object) -> tuple[Message, ...]:
     """Return a caller's input as messages; a text is what the user says."""
     if isinstance(given, str):
-        given = (Message(role="user", content=given),) if given.strip() else ()
+        given = [Message(role="user", content=given)] if given.strip() else []
     if isinstance(given, Message):
-        given = (given,)
+        given = [given]
     if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in cast("Sequence[Any]", given)):
         raise ConfigError(
             f"messages must be a text, which is what the user says, or a list of Messages, got {given!r:.80}"
@@ -121,7 +121,7 @@ class Asker:
         record = CallRecord(
             purpose=purpose,
             conversation_id=self.conversation_id,
-            reply=as_text(cut(_with_calls(reply), LONGEST_RECORD)),
+            reply=as_text(cut(_reply_text(reply), LONGEST_RECORD)),
             model=as_text(reply.model),
             usage=reply.usage,
             truncated=reply.truncated,
@@ -186,59 +186,72 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
             described[key] = _input(part, shown, is_brief=is_brief)
     else:
         described = prompt_schema(shown)
-    notes = list(_effect(tool))
-    returned = [] if tool.output_schema is None or is_brief else list(fields(tool.output_schema))
-    if returned:
-        names = map(name_shown, returned[:_MOST_RETURNED])
+    notes: list[str] = []
+    if not tool.reads:
+        notes.append(tool.effect)
+    outputs = list(fields(tool.output_schema)) if tool.output_schema is not None else []
+    if outputs and not is_brief:
+        names = map(name_shown, outputs[:_MOST_RETURNED])
         notes.append(f"returns {', '.join(names)}")
     line = f"{name_shown(tool.name)} {json_line(described)}: {json_line(tool.description)}"
-    return f"{line} ({'; '.join(notes)})" if notes else line
+    if not notes:
+        return line
+    return f"{line} ({'; '.join(notes)})"
 
 
 def offered_tool(name: str, tool: Tool) -> OfferedTool:
     """Return a tool in the provider's native form; its effect follows its description."""
-    description = " ".join((tool.description, *(f"({each})" for each in _effect(tool))))
+    description = tool.description
+    if not tool.reads:
+        description += f" ({tool.effect})"
     return OfferedTool(name=name, description=description, schema=prompt_schema(input_schema(tool)))
 
 
-def _effect(tool: Tool) -> tuple[str, ...]:
-    return () if tool.reads else (tool.effect,)
-
-
 def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
-    given: dict[str, Any] = dict(part) if is_object(part) else {}
-    if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
+    schema: dict[str, Any] = dict(part) if is_object(part) else {}
+    # What words cannot tell, such as fields, members or bounds, is shown as the schema itself.
+    is_plain = isinstance(schema.get("type"), str) and schema["type"] not in {"object", "array"}
+    if not is_plain or schema.keys() - _PLAIN:
         return prompt_schema(cast("object", part))
-    about = given.get("description")
-    kind = type_text(given, root)
-    return f"{kind}: {about}" if isinstance(about, str) and about and not is_brief else kind
+    kind = type_text(schema, root)
+    description = schema.get("description")
+    if is_brief or not isinstance(description, str) or not description:
+        return kind
+    return f"{kind}: {description}"
 
 
 def with_system(messages: Sequence[Message], text: str) -> list[Message]:
     """Append a text to the system message, which comes first."""
-    given = list(messages)
-    if given and given[0].role == "system":
-        return [replace(given[0], content=f"{given[0].content}\n\n{text}"), *given[1:]]
-    return [Message(role="system", content=text), *given]
+    if messages and messages[0].role == "system":
+        system = replace(messages[0], content=f"{messages[0].content}\n\n{text}")
+        return [system, *messages[1:]]
+    return [Message(role="system", content=text), *messages]
 
 
 def results_message(results: Sequence[ToolResult], more: str) -> Message:
     """Return the results of one reply's calls, a JSON line each, then `more`; long results are visibly cut."""
     share = _share(len(results))
-    lines = "\n".join(json_line({"id": each.id, "tool": each.tool, **_result_fields(each, share)}) for each in results)
-    return Message(role="user", content=f"TOOL RESULTS:\n{lines}" + (f"\n\n{more}" if more else ""))
+    lines = ["TOOL RESULTS:"]
+    for result in results:
+        lines.append(json_line({"id": result.id, "tool": result.tool, **_result_fields(result, share)}))
+    content = "\n".join(lines)
+    if more:
+        content += f"\n\n{more}"
+    return Message(role="user", content=content)
 
 
 def native_results(calls: Sequence[NativeCall], results: Sequence[ToolResult], more: str) -> list[Message]:
     """Return the results in the provider's native form: one message per call, then `more`."""
     share = _share(len(calls))
-    texts = [json_line(_result_fields(each, share)) for each in results]
+    texts = [json_line(_result_fields(result, share)) for result in results]
+    # A provider wants a result for each call, those beyond the limit included.
     texts += [json_line({"ok": False, "error": "not run: there are too many calls in one reply"})] * len(calls)
-    messages = [
-        Message(role="tool", content=text, tool=call.name, call_id=call.id)
-        for call, text in zip(calls, texts, strict=False)
-    ]
-    return [*messages, Message(role="user", content=more)] if more else messages
+    messages: list[Message] = []
+    for call, text in zip(calls, texts, strict=False):
+        messages.append(Message(role="tool", content=text, tool=call.name, call_id=call.id))
+    if more:
+        messages.append(Message(role="user", content=more))
+    return messages
 
 
 def _share(results: int) -> int:
@@ -246,58 +259,73 @@ def _share(results: int) -> int:
 
 
 def _result_fields(result: ToolResult, limit: int) -> dict[str, Any]:
-    return {**_outcome_fields(result, limit), **({"note": _DROPPED} if result.dropped else {})}
-
-
-def _outcome_fields(result: ToolResult, limit: int) -> dict[str, Any]:
-    if not result.ok:
-        return {"ok": False, "error": result.error, **({"details": result.details} if result.details else {})}
-    output = unquoted_json(result.output)
-    text = json.dumps(output, ensure_ascii=False, default=str)
-    return {"ok": True, **({"result_cut_short": cut(text, limit)} if len(text) > limit else {"result": output})}
+    fields: dict[str, Any] = {"ok": result.ok}
+    if result.ok:
+        output = unquoted_json(result.output)
+        text = json.dumps(output, ensure_ascii=False, default=str)
+        if len(text) > limit:
+            fields["result_cut_short"] = cut(text, limit)
+        else:
+            fields["result"] = output
+    else:
+        fields["error"] = result.error
+        if result.details:
+            fields["details"] = result.details
+    if result.dropped:
+        fields["note"] = _DROPPED
+    return fields
 
 
 def replay_messages(entries: Iterable[Entry], names: Mapping[str, str] | None = None) -> list[Message]:
     """Return a chain's entries as the messages they were; `names` has native names by tool name, if any."""
-    said: dict[int, list[str]] = {}
+    texts: dict[int, list[str]] = {}
     calls: dict[int, list[ToolRequest]] = {}
     results: dict[int, list[ToolResult]] = {}
-    texts: list[str] = []
-    for each in entries:
-        if isinstance(each, AssistantText):
-            texts.append(each.text)
+    text_before: list[str] = []
+    for entry in entries:
+        if isinstance(entry, AssistantText):
+            text_before.append(entry.text)
             continue
-        said.setdefault(each.round, texts)
-        texts = []
-        if isinstance(each, ToolRequest):
-            calls.setdefault(each.round, []).append(each)
+        # A text belongs to the round of the call behind it.
+        texts.setdefault(entry.round, text_before)
+        text_before = []
+        if isinstance(entry, ToolRequest):
+            calls.setdefault(entry.round, []).append(entry)
         else:
-            results.setdefault(each.round, []).append(each)
+            results.setdefault(entry.round, []).append(entry)
     messages: list[Message] = []
-    for number, asked in calls.items():
-        steps = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in asked]
-        messages += exchange("\n".join(said[number]), steps, results.get(number, []), names)
+    for number, requests in calls.items():
+        steps = [PlanStep(id=request.id, tool=request.tool, arguments=request.arguments) for request in requests]
+        messages += exchange("\n".join(texts[number]), steps, results.get(number, []), names)
     return messages
 
 
 def exchange(
-    said: str, steps: Sequence[PlanStep], results: Sequence[ToolResult], names: Mapping[str, str] | None
+    text: str, steps: Sequence[PlanStep], results: Sequence[ToolResult], names: Mapping[str, str] | None
 ) -> list[Message]:
     """Return a model's text, its calls and their results as messages; `names` as of `replay_messages`."""
     if names is None:
-        text = "\n".join(filter(None, (said, calls_text(steps))))
-        return [Message(role="assistant", content=text), results_message(results, "")]
-    calls = tuple(
-        NativeCall(name=names.get(each.tool, each.tool), arguments=each.arguments, id=each.id or f"s{number}")
-        for number, each in enumerate(steps, 1)
-    )
-    return [Message(role="assistant", content=said, tool_calls=calls), *native_results(calls, results, "")]
+        reply = calls_text(steps)
+        if text:
+            reply = f"{text}\n{reply}"
+        return [Message(role="assistant", content=reply), results_message(results, "")]
+    calls: list[NativeCall] = []
+    for number, step in enumerate(steps, 1):
+        name = names.get(step.tool, step.tool)
+        calls.append(NativeCall(name=name, arguments=step.arguments, id=step.id or f"s{number}"))
+    request = Message(role="assistant", content=text, tool_calls=tuple(calls))
+    return [request, *native_results(calls, results, "")]
 
 
-def _with_calls(reply: ChatReply) -> str:
-    calls = [{"tool": each.name, "arguments": each.arguments} for each in reply.tool_calls]
-    text = {"text": reply.text} if reply.text else {}
-    return storable_text({**text, "tool_calls": calls}) if calls else reply.text or ""
+def _reply_text(reply: ChatReply) -> str:
+    """Return a reply as text for its record, with its native calls."""
+    if not reply.tool_calls:
+        return reply.text or ""
+    fields: dict[str, Any] = {}
+    if reply.text:
+        fields["text"] = reply.text
+    fields["tool_calls"] = [{"tool": call.name, "arguments": call.arguments} for call in reply.tool_calls]
+    return storable_text(fields)
 
 
 def calls_text(steps: Iterable[PlanStep]) -> str:

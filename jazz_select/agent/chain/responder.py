@@ -73,7 +73,9 @@ class Answer:
     @property
     def records(self) -> tuple[CallRecord, ...]:
         """All model calls; formatting calls come last."""
-        return (*self.chain.records, *(self.formatted.records if self.formatted else ()))
+        if self.formatted is None:
+            return self.chain.records
+        return (*self.chain.records, *self.formatted.records)
 
     @property
     def usage(self) -> Usage | None:
@@ -177,12 +179,12 @@ async def _by_chain(
 async def _directly(
     model: ModelLike | ChatClient, messages: str | Sequence[Message], schema: SchemaLike, options: ChainOptions
 ) -> Answer:
-    given = as_messages(messages)
+    initial = as_messages(messages)
     output = await output_schema(schema)
-    asked = with_system(given, _IN_SCHEMA.format(output.text))
+    prompt = with_system(initial, _IN_SCHEMA.format(output.text))
     async with Asker(model, options) as asker:
-        chain = Chain(conversation_id=asker.conversation_id, messages=given)
-        formatted = await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(asked, "answer")
+        chain = Chain(conversation_id=asker.conversation_id, messages=initial)
+        formatted = await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(prompt, "answer")
     chain = replace(chain, entries=(AssistantText(text=formatted.text),), answer=formatted.text)
     return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
 
@@ -191,12 +193,12 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
     if listener is None:
         return None
 
-    async def hear(event: Event) -> None:
+    async def forward(event: Event) -> None:
         if isinstance(event, ChainText) and event.closing:
             event = OutputText(delta=event.text)
         await tell(listener, event)
 
-    return hear
+    return forward
 
 
 def in_events(
@@ -209,11 +211,11 @@ def in_events(
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         own = cast("OnEvent | None", kwargs.get("on_event"))
 
-        async def hear(event: Event) -> None:
+        async def enqueue(event: Event) -> None:
             await tell(own, event)
             queue.put_nowait(event)
 
-        kwargs["on_event"] = hear
+        kwargs["on_event"] = enqueue
 
         async def work() -> None:
             try:
@@ -227,6 +229,7 @@ def in_events(
                 yield event
             await task
         finally:
+            # Its error is marked as read: nobody waits for a task that was stopped early.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             task.cancel()
             await asyncio.wait({task})
@@ -261,7 +264,8 @@ class OwnLoop:
         try:
             return running.result()
         finally:
-            running.cancel()  # in case the caller was interrupted
+            # The caller may have been interrupted.
+            running.cancel()
 
 
 def _run_loop_forever(loop: asyncio.AbstractEventLoop) -> None:

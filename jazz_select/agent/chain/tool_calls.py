@@ -96,7 +96,8 @@ class ToolRunner:
         joins = False
         for step in execution_order(plan):
             tool = self.index.resolve(step.tool).tool
-            only_reads = tool is None or tool.reads  # without a tool nothing is run
+            # Without a tool nothing is run.
+            only_reads = tool is None or tool.reads
             if joins and only_reads:
                 groups[-1].append(step)
             else:
@@ -117,6 +118,7 @@ class ToolRunner:
 
         async with asyncio.TaskGroup() as together:
             for step in group:
+                # Calls of earlier groups have been made, so only those of this one are waited for.
                 before = {tasks[need] for need in plan.needs.get(step.id, ()) if need in tasks}
                 tasks[step.id] = together.create_task(make(step, before))
 
@@ -171,11 +173,12 @@ class ToolRunner:
         if waits:
             return self._announce_call(call, tool, shown, [*waits])
         # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
-        shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
+        shown = without_nulls(tool.input_schema, shown)
+        arguments = without_nulls(tool.input_schema, arguments)
         call = replace(call, arguments=given_arguments(tool, shown))
         arguments, dropped = filled_arguments(tool, arguments)
-        made_of, result = await self._make_call(call, tool, arguments)
-        return made_of, replace(result, dropped=dropped)
+        call, result = await self._make_call(call, tool, arguments)
+        return call, replace(result, dropped=dropped)
 
     def _announce_call(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any], waits: Sequence[str]) -> Made:
         """Let a call wait for the approval of those whose outputs it uses. What only reads is not kept for later."""
@@ -200,22 +203,27 @@ class ToolRunner:
         if once in self.made:
             return call, _failure(call, "repeated", _not_again(self.made[once]))
         own = fingerprint(tool.name, arguments) if tool.idempotent else ""
+        # With the id of the call whose outcome is unknown, an idempotent tool knows it for the same one.
+        call_id = self.calls_of_unknown_outcome.get(own, "")
+        if not call_id and self.call_id is not None:
+            call_id = self.call_id(tool.name, arguments)
         outcome = await call_tool(
             tool,
             arguments,
             door="chain",
             timeout_s=self.options.tool_timeout_s,
             approve=partial(self._approve, call),
-            call_id=self.calls_of_unknown_outcome.get(own)
-            or (self.call_id(tool.name, arguments) if self.call_id else ""),
+            call_id=call_id,
             claims=self.claims,
         )
         self._ids[call.round, call.id] = outcome.call.id
-        if once and outcome.called and outcome.status != "refused":  # a refused call changed nothing
+        # A refused call changed nothing, so that it may be made once it is allowed.
+        if once and outcome.called and outcome.status != "refused":
             self.made[once] = outcome
         if own and outcome.called:
             self.calls_of_unknown_outcome[own] = outcome.call.id if outcome.status == "unknown" else ""
-        call = replace(call, identity=outcome.call.identity) if outcome.status == "asked" else call
+        if outcome.status == "asked":
+            call = replace(call, identity=outcome.call.identity)
         if outcome.error is None:
             output = storable(outcome.output)
             return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)
@@ -226,7 +234,8 @@ class ToolRunner:
     @self_bounded
     async def _approve(self, call: ToolRequest, made: ToolCall) -> Verdict:
         async with self._asking:
-            if made.filled:  # hooks and listeners are the caller's: they see the call as it is made
+            if made.filled:
+                # Hooks and listeners are the caller's: they see the call as it is made.
                 call = replace(call, arguments=_shown_and_given(made.arguments)[0])
             refusal = await self._refusal(call)
             verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
@@ -246,24 +255,26 @@ class ToolRunner:
             return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
             return verdict
-        return "" if verdict is None or verdict is True else "the call was cancelled"
+        if verdict is None or verdict is True:
+            return ""
+        return "the call was cancelled"
 
     async def _review(self, call: ToolRequest, result: ToolResult) -> ToolResult:
         if self.options.after_call is None:
             return result
         try:
-            said = await run_with_timeout(
+            reviewed = await run_with_timeout(
                 self.options.after_call, call, result, limit_s=None, name="jazz-select-after_call"
             )
-            if said is None:
+            if reviewed is None:
                 return result
-            if not isinstance(said, ToolResult):
-                said = ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=said)
+            if not isinstance(reviewed, ToolResult):
+                reviewed = ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=reviewed)
             return replace(
-                said,
-                output=storable(as_json(said.output)),
-                details=storable(as_json(said.details)),
-                error=_short(said.error),
+                reviewed,
+                output=storable(as_json(reviewed.output)),
+                details=storable(as_json(reviewed.details)),
+                error=_short(reviewed.error),
                 called=result.called,
                 dropped=result.dropped,
             )
@@ -289,8 +300,10 @@ def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
 
 
 def _output(step: str, made: Mapping[str, Made]) -> Any:
-    result = made[step][1]
-    return result.output if result.ok else Missing(f"not run: it uses the output of {step}, which failed")
+    _, result = made[step]
+    if not result.ok:
+        return Missing(f"not run: it uses the output of {step}, which failed")
+    return result.output
 
 
 def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -327,10 +340,10 @@ def _failure(
 def _not_again(before: CallOutcome) -> str:
     tool, error = before.call.tool, before.error
     if error is None:
-        became = f"returned {storable_text(before.output)}"
+        outcome = f"returned {storable_text(before.output)}"
     else:
-        became = f"came to this, and may have been done all the same: {error.message}"
-    return f"not run again: {tool} was run just now with these arguments, and {became}"
+        outcome = f"came to this, and may have been done all the same: {error.message}"
+    return f"not run again: {tool} was run just now with these arguments, and {outcome}"
 
 
 def _short(text: str) -> str:

@@ -138,17 +138,21 @@ class Chain:
         """The calls that wait for approval, if the chain ended for that."""
         if self.status != "asked":
             return ()
-        results = (each for each in self.entries if isinstance(each, ToolResult) and each.fault == "asked")
-        waiting = {(each.round, each.id) for each in results}
-        return tuple(
-            each for each in self.entries if isinstance(each, ToolRequest) and (each.round, each.id) in waiting
-        )
+        waiting: set[tuple[int, str]] = set()
+        for entry in self.entries:
+            if isinstance(entry, ToolResult) and entry.fault == "asked":
+                waiting.add((entry.round, entry.id))
+        requests = [entry for entry in self.entries if isinstance(entry, ToolRequest)]
+        return tuple(request for request in requests if (request.round, request.id) in waiting)
 
     @property
     def dropped(self) -> tuple[str, ...]:
         """What the model gave and was not used, since only the caller's context may give it: a sentence each."""
-        results = (each for each in self.entries if isinstance(each, ToolResult) and each.dropped)
-        return tuple(dict.fromkeys(describe_dropped(each.tool, each.dropped) for each in results))
+        notes: dict[str, None] = {}
+        for entry in self.entries:
+            if isinstance(entry, ToolResult) and entry.dropped:
+                notes[describe_dropped(entry.tool, entry.dropped)] = None
+        return tuple(notes)
 
     @property
     def incomplete(self) -> bool:
@@ -158,8 +162,12 @@ class Chain:
     @property
     def text(self) -> str:
         """The closing answer, else the model's last text."""
-        said = (entry.text for entry in reversed(self.entries) if isinstance(entry, AssistantText))
-        return self.answer or next(said, "")
+        if self.answer:
+            return self.answer
+        for entry in reversed(self.entries):
+            if isinstance(entry, AssistantText):
+                return entry.text
+        return ""
 
     @property
     def model_calls(self) -> int:

@@ -34,17 +34,19 @@ def text_with_results(text: str, results: Iterable[ToolResult]) -> str:
     A text or a number can be told. What is empty, a list, an object or very long is not, nor what a failed call was to
     return.
     """
-    outputs = {each.id: each.output for each in results if each.ok}
+    outputs = {result.id: result.output for result in results if result.ok}
     parts: list[str] = []
     end = 0
-    for found in _REFERENCE.finditer(text):
-        step, pointer = found.groups()
-        value = look_up(outputs[step], pointer) if step in outputs and not pointer_problem(pointer) else None
-        value = _in_words(value, pointer, is_amount=not _SAYS_CENTS.match(text, found.end()))
-        if not value:
+    for reference in _REFERENCE.finditer(text):
+        step, pointer = reference.groups()
+        if step not in outputs or pointer_problem(pointer):
             return ""
-        parts += [text[end : found.start()], value]
-        end = found.end()
+        value = look_up(outputs[step], pointer)
+        in_words = _in_words(value, pointer, is_amount=not _SAYS_CENTS.match(text, reference.end()))
+        if not in_words:
+            return ""
+        parts += [text[end : reference.start()], in_words]
+        end = reference.end()
     return "".join((*parts, text[end:]))
 
 
@@ -64,7 +66,9 @@ def _in_words(value: Any, pointer: str, *, is_amount: bool) -> str:
     shown = as_text(number_text(value)).strip()
     if _ISO_DAY.fullmatch(shown):
         return _day_in_words(shown)
-    return shown if len(shown) <= _LONGEST else ""
+    if len(shown) > _LONGEST:
+        return ""
+    return shown
 
 
 def _day_in_words(text: str) -> str:
