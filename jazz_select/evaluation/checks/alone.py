@@ -1,7 +1,6 @@
 """What recall would decide alone of a catalogue that is only checked: fitted as a sync fits it, without an index."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from threadpoolctl import threadpool_limits
 
@@ -63,15 +62,18 @@ def _answer_cases(
     """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
     model, catalogue = fitted.model, fitted.catalogue
     known = KnownRequests({flow.id: flow for flow in flows})
-    asked = [
-        case for case in cases if len(case.expect) <= 1 and not case.episodes and not known.flow_of(case.request)
-    ]  # fmt: skip
+    asked: list[Case] = []
+    for case in cases:
+        if len(case.expect) <= 1 and not case.episodes and not known.flow_of(case.request):
+            asked.append(case)
     if model.confidence is None or model.scope is None or catalogue is None or not asked:
         return []
     vectors = encoder.of_stage(0, encoder.embed([indexable(case.request) for case in asked]))
     found: list[AnsweredCase] = []
     for case, vector in zip(asked, vectors, strict=True):
         chances = model.chances(signals_of(model, catalogue, case.request, vector))
-        for top, confidence in islice(chances.items(), 1):
-            found.append((confidence, case.expect == (catalogue.cards[int(top)].name,)))
+        if not chances:
+            continue
+        first, confidence = next(iter(chances.items()))  # the best comes first
+        found.append((confidence, case.expect == (catalogue.cards[int(first)].name,)))
     return found

@@ -1,12 +1,13 @@
 """`check`: all findings of a catalogue, in order of harm."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from jazz_select.arguments import check_argument
-from jazz_select.errors import ConfigError, FlowLoadError, FlowValidationError, JazzSelectError
+from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case, each_case, entries_of, repeats
 from jazz_select.evaluation.checks.alone import expected_alone
 from jazz_select.evaluation.checks.findings import (
@@ -64,7 +65,8 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
             remedy = "Mend the file; none of its cases was compared with the examples."
             wrong.append(Finding(code="unreadable-file", at=Place(name), what=str(error), remedy=remedy))
             continue
-        wrong += [Finding(code="invalid-case", at=Place(name), what=each, remedy=_FORM) for each in entries.problems]
+        for problem in entries.problems:
+            wrong.append(Finding(code="invalid-case", at=Place(name), what=problem, remedy=_FORM))
         for entry, outcome in each_case(entries):
             at = Place(name, entry.line or 0)
             if isinstance(outcome, Case):
@@ -85,11 +87,12 @@ def leaks(
     known = {flow.name for flow in flows} | set(broken)
     for case, at in cases:
         for name in dict.fromkeys(case.expect):
-            if name not in known:
-                what = f"{_quote_request(case)} expects {misspelt(name, sorted(known))}, and there is no such flow."
-                remedy = "Correct the name, or load the flows that the cases are about."
-                evidence = (Evidence(text=case.request, other=name),)
-                yield Finding(code="invalid-case", at=at, what=what, remedy=remedy, evidence=evidence)
+            if name in known:
+                continue
+            what = f"{_quote_request(case)} expects {misspelt(name, sorted(known))}, and there is no such flow."
+            remedy = "Correct the name, or load the flows that the cases are about."
+            evidence = (Evidence(text=case.request, other=name),)
+            yield Finding(code="invalid-case", at=at, what=what, remedy=remedy, evidence=evidence)
     yield from _find_repeated(cases)
     yield from _find_leaked(cases, flows, places)
 
@@ -103,29 +106,32 @@ def _find_repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
     for place, before, field in repeats([case for case, _ in cases]):
         (case, at), (earlier, there) = cases[place], cases[before]
         if field == "expect":
-            here, then = (", ".join(each.expect) or "no flow" for each in (case, earlier))
+            label = ", ".join(case.expect) or "no flow"
+            earlier_label = ", ".join(earlier.expect) or "no flow"
             where = f"in line {there.line} of {there.file}" if there.line else "earlier"
-            what = f"{_quote_request(case)} expects {here} here, and {then} {where}."
+            what = f"{_quote_request(case)} expects {label} here, and {earlier_label} {where}."
             remedy = "Decide which, or have the request say what decides."
-            flows, evidence = tuple(sorted({*earlier.expect, *case.expect})), (Evidence(text=case.request),)
+            flows = tuple(sorted({*earlier.expect, *case.expect}))
+            evidence = (Evidence(text=case.request),)
             yield Finding(code="contradicting-cases", flows=flows, at=at, what=what, remedy=remedy, evidence=evidence)
         elif field == "id":
             both = f"{_quote_request(case)} and {_quote_request(earlier)}"
-            what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {both}"
-            what += f" ({there})." if there.file else "."
+            where = f" ({there})" if there.file else ""
+            what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {both}{where}."
             remedy = "Give each an id of its own: reports and tests are known by it."
             evidence = (Evidence(text=case.request, beside=earlier.request),)
             yield Finding(code="duplicate-id", at=at, what=what, remedy=remedy, evidence=evidence)
 
 
 def _find_contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
-    judged = [
-        (case, at)
-        for case, at in cases
-        if case.expect and not case.episodes and all(map(field.holds, case.expect))
-    ]  # fmt: skip
-    doubted = against_recall(field, asked, [case.request for case, _ in judged], [case.expect for case, _ in judged])
-    for place, first in doubted:
+    judged: list[Placed] = []
+    for case, at in cases:
+        # Earlier messages make it another request than the one that is embedded here.
+        if case.expect and not case.episodes and all(map(field.holds, case.expect)):
+            judged.append((case, at))
+    requests = [case.request for case, _ in judged]
+    labels = [case.expect for case, _ in judged]
+    for place, first in against_recall(field, asked, requests, labels):
         case, at = judged[place]
         what = f"{_quote_request(case)} expects {', '.join(case.expect)}, and recall has {first} first by far."
         remedy = "Correct the label, or give the flow that is right examples that say so."
@@ -139,16 +145,22 @@ def _find_leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Pla
     for case, case_place in cases:
         if case.episodes:  # earlier messages make it another request
             continue
-        leaked, near = examples.same.find(case.request)[:1], examples.near.find(case.request)[:1]
-        for spot in (examples.spots[at] for at in leaked or near):
-            place, name = places.locate(*spot), spot.flow.name
-            relation = "is an example" if leaked else f"asks what {spot.quoted} does, an example"
-            what = f"{_quote_request(case)} is asked as a case, and {relation} of {name}"
-            what += f" ({place})." if place.line else "."
-            remedy = "Take it out of one of the two: what a catalogue was shown measures nothing."
-            code, at = "leaked-case" if leaked else "near-leak", case_place if case_place.file else place
-            evidence = (Evidence(text=case.request, beside=spot.text, other=name),)
-            yield Finding(code=code, flows=(name,), at=at, what=what, remedy=remedy, evidence=evidence)
+        leaked = examples.same.find(case.request)
+        found = leaked or examples.near.find(case.request)
+        if not found:
+            continue
+        spot = examples.spots[found[0]]
+        place, name = places.locate(*spot), spot.flow.name
+        if leaked:
+            code, relation = "leaked-case", "is an example"
+        else:
+            code, relation = "near-leak", f"asks what {spot.quoted} does, an example"
+        where = f" ({place})" if place.line else ""
+        what = f"{_quote_request(case)} is asked as a case, and {relation} of {name}{where}."
+        remedy = "Take it out of one of the two: what a catalogue was shown measures nothing."
+        at = case_place if case_place.file else place
+        evidence = (Evidence(text=case.request, beside=spot.text, other=name),)
+        yield Finding(code=code, flows=(name,), at=at, what=what, remedy=remedy, evidence=evidence)
 
 
 BY_MEANING = frozenset(
@@ -211,20 +223,9 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     accepted = [_parse_accepted(each) for each in dict.fromkeys(ignore)]
     wanted = frozenset(map(_code, only)) or frozenset(KINDS)
     places = Places()
-    if isinstance(source, str | Path):
-        surveyed = survey(source, min_examples=min_examples)
-        registry, faults = surveyed.registry, surveyed.faults
-    else:
-        registry, faults = source, ()
-    notes: list[str] = []
-    if learned is not None:
-        overlay = learned if isinstance(learned, Overlay) else load_overlay(learned, must_exist=True)
-        made = taught(registry, overlay.version("live"))
-        registry = made.registry
-        notes += made.notes
-    flows = list(registry.values())
-    if not flows and not faults:
-        raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
+    catalogue = _load_catalogue(source, min_examples, learned)
+    flows, faults = list(catalogue.registry.values()), catalogue.faults
+    notes = list(catalogue.notes)
     placed, found = read([cases] if isinstance(cases, str | Path) else cases)
     found += of_faults(faults, places)
     box, wrong = _toolbox(tools, allow_modules)
@@ -237,16 +238,17 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
-    notes += [] if tools is not None else _unchecked_tools(flows)
+    if tools is None:
+        notes += _unchecked_tools(flows)
     whole = [flow for flow in selectable if has_definition(flow)]
     guarded = [flow for flow in flows if has_definition(flow)]
     found += guards(guarded, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
-    foreseen: Forecast | None = None
+    estimate: Forecast | None = None
     if encoder is not None:
         field = Field(whole, encoder) if whole else None
         if field is not None:
-            foreseen = expected_alone(
+            estimate = expected_alone(
                 whole,
                 field.rows,
                 encoder,
@@ -260,9 +262,10 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         else:
             found += nearness(field, field.neighbours, places)
             found += _find_contradicted(placed, field, field.neighbours)
+    # An entry of `ignore` that names flows of other catalogues alone cannot be unused here.
     here = {flow.name for flow in flows} | broken
-    concerned = [one for one in accepted if not one[1] or one[1] & here]
-    shown, hidden = _sorted_out(worst_first(_without_echoes(found)), concerned, wanted)
+    concerned = [(code, names) for code, names in accepted if not names or names & here]
+    shown, hidden = _split_accepted(worst_first(_without_echoes(found)), concerned, wanted)
     return Findings(
         found=shown,
         accepted=hidden,
@@ -270,9 +273,39 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         cases=len(placed),
         embedder="" if encoder is None else encoder.embedder.identity,
         notes=tuple(notes),
-        forecast=foreseen,
+        forecast=estimate,
         took_s=perf_counter() - began,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Catalogue:
+    """The flows that could be loaded, and what is wrong with the others."""
+
+    registry: Mapping[str, BaseFlow]
+    """It has to live as long as its flows are checked: they look up their parts in it, and do not keep it alive."""
+    faults: Sequence[FlowError]
+    notes: Sequence[str]
+
+
+def _load_catalogue(
+    source: str | Path | Mapping[str, BaseFlow], min_examples: int, learned: Overlay | Path | None
+) -> _Catalogue:
+    registry: Mapping[str, BaseFlow]
+    faults: Sequence[FlowError] = ()
+    if isinstance(source, str | Path):
+        surveyed = survey(source, min_examples=min_examples)
+        registry, faults = surveyed.registry, surveyed.faults
+    else:
+        registry = source
+    notes: Sequence[str] = ()
+    if learned is not None:
+        overlay = learned if isinstance(learned, Overlay) else load_overlay(learned, must_exist=True)
+        made = taught(registry, overlay.version("live"))
+        registry, notes = made.registry, made.notes
+    if not registry and not faults:
+        raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
+    return _Catalogue(registry=registry, faults=faults, notes=notes)
 
 
 def _toolbox(
@@ -287,33 +320,44 @@ def _toolbox(
         return toolbox_of(tools), []
     except JazzSelectError as error:
         remedy = "Mend it; whether the tools that flows name exist was not looked at."
-        every = (error, *error.others)
-        whats = [f"The tools cannot be loaded: {each}" for each in every]
-        return None, [Finding(code="unreadable-file", what=what, remedy=remedy) for what in whats]
+        found: list[Finding] = []
+        for each in (error, *error.others):
+            what = f"The tools cannot be loaded: {each}"
+            found.append(Finding(code="unreadable-file", what=what, remedy=remedy))
+        return None, found
 
 
 def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:
-    named = sum(bool(set(flow.own_tools) - set(flow.optional_tools)) for flow in flows)
-    which = "1 flow names" if named == 1 else f"{named} flows name"
-    return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
+    count = sum(bool(set(flow.own_tools) - set(flow.optional_tools)) for flow in flows)
+    if not count:
+        return []
+    which = "1 flow names" if count == 1 else f"{count} flows name"
+    return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"]
 
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
     """Drop findings that repeat another one, such as thin examples of a flow that did not load."""
-    invalid = {(each.flows, each.at) for each in found if each.code == "invalid-flow"}
-    copies = [each for each in found if each.code in {"shared-example", "near-copies"}]
-    texts = {
-        (frozenset(each.flows), text) for each in copies for one in each.evidence for text in (one.text, one.beside)
-    }
-    return [
-        each
-        for each in found
-        if not (each.code in {"thin-examples", "broken-chain"} and (each.flows, each.at) in invalid)
-        and not (each.code == "misplaced-example" and (frozenset(each.flows), each.evidence[0].text) in texts)
-    ]
+    invalid: set[tuple[tuple[str, ...], Place]] = set()
+    copies: set[tuple[frozenset[str], str]] = set()
+    for each in found:
+        if each.code == "invalid-flow":
+            invalid.add((each.flows, each.at))
+        elif each.code in {"shared-example", "near-copies"}:
+            for evidence in each.evidence:
+                copies.add((frozenset(each.flows), evidence.text))
+                copies.add((frozenset(each.flows), evidence.beside))
+    kept: list[Finding] = []
+    for each in found:
+        if each.code in {"thin-examples", "broken-chain"} and (each.flows, each.at) in invalid:
+            continue
+        # Of two flows with the same example, one necessarily has it in the wrong place.
+        if each.code == "misplaced-example" and (frozenset(each.flows), each.evidence[0].text) in copies:
+            continue
+        kept.append(each)
+    return kept
 
 
-def _sorted_out(
+def _split_accepted(
     found: Sequence[Finding], accepted: Sequence[tuple[str, frozenset[str]]], wanted: Collection[str]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Return the findings to show and the accepted ones; entries of `ignore` without a finding are shown."""
@@ -323,9 +367,13 @@ def _sorted_out(
     for each in found:
         if each.code not in wanted:
             continue
-        fitting = [one for one in accepted if one[0] == each.code and (not one[1] or one[1] == frozenset(each.flows))]
-        used.update(fitting)
-        (hidden if fitting else shown).append(each)
+        # An entry is the kind alone, or the kind and the flows; either accepts the finding.
+        entries = {(each.code, frozenset[str]()), (each.code, frozenset(each.flows))}.intersection(accepted)
+        used.update(entries)
+        if entries:
+            hidden.append(each)
+        else:
+            shown.append(each)
     for code, flows in accepted:
         if (code, flows) not in used and code in wanted and "unused-ignore" in wanted:
             key = f"{code}:{','.join(sorted(flows))}" if flows else code

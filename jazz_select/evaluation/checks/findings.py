@@ -105,18 +105,29 @@ class Places:
         if not 0 < entry <= len(nodes):
             return 0
         node: Any = nodes[entry - 1]
-        pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) and field else []
-        key, value = next((pair for pair in pairs if pair[0].value == field), (node, None))
-        items: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else []
-        found = items[number] if number is not None and number < len(items) else key
-        return found.start_mark.line + 1
+        pairs: list[Any] = []
+        if field and isinstance(node, yaml.MappingNode):
+            pairs = node.value
+        for key, value in pairs:
+            if key.value != field:
+                continue
+            items: list[Any] = []
+            if isinstance(value, yaml.SequenceNode):
+                items = value.value
+            found = items[number] if number is not None and number < len(items) else key
+            return found.start_mark.line + 1
+        return node.start_mark.line + 1
 
     def _line_of(self, file: str, line: int, field: str, number: int | None) -> int:
-        for node in self._definitions(file).get(line, ()) if field else ():
+        if not field:
+            return line
+        for node in self._definitions(file).get(line, ()):
             for name, value in _assignments(node):
-                if name == field:
-                    items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
-                    return (items[number] if number is not None and number < len(items) else value).lineno
+                if name != field:
+                    continue
+                items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+                found = items[number] if number is not None and number < len(items) else value
+                return found.lineno
         return line
 
     def of_fault(self, fault: FlowError) -> Place:
@@ -130,12 +141,16 @@ class Places:
             line = _SYNTAX.match(fault.problem)
             source = relative_path(fault.source) if Path(fault.source).exists() else fault.source
             return Place(source, int(line[1]) if line else 0)
-        where = fault.second if isinstance(fault, DuplicateFlowError) else getattr(fault, "place", "")
-        if entry := _ENTRY.match(where):
-            field, number = field_of(fault)
+        if isinstance(fault, DuplicateFlowError):
+            where = fault.second
+        else:
+            where = getattr(fault, "place", "")
+        field, number = field_of(fault)
+        entry = _ENTRY.match(where)
+        if entry is not None:
             return self.entry(str(Path(entry["file"])), int(entry["entry"]), field, number)
-        if line := _LINE.search(where):
-            field, number = field_of(fault)
+        line = _LINE.search(where)
+        if line is not None:
             return self.entry(line["file"], int(line["line"]), field, number, data=False)
         return NOWHERE
 
@@ -150,9 +165,11 @@ def relative_path(file: str) -> str:
 
 def field_of(fault: FlowError) -> tuple[str, int | None]:
     """Return the field that a fault is about, and the place of an entry in it, from 0."""
-    field = fault.field if isinstance(fault, FlowValidationError) else ""
-    number = _INDEX.search(field)
-    return field.partition("[")[0].partition(".")[0], int(number[1]) if number else None
+    if not isinstance(fault, FlowValidationError):
+        return "", None
+    name = fault.field.partition("[")[0].partition(".")[0]
+    number = _INDEX.search(fault.field)
+    return name, None if number is None else int(number[1])
 
 
 def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
@@ -170,9 +187,18 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
 def _assignments(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
     if isinstance(node, ast.Call):
         return [(each.arg, each.value) for each in node.keywords if each.arg]
-    plain = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
-    typed = [(each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign) and each.value]
-    return [(target.id, value) for target, value in (*plain, *typed) if isinstance(target, ast.Name)]
+    found: list[tuple[str, ast.expr]] = []
+    for statement in node.body:
+        targets: list[ast.expr] = []
+        value: ast.expr | None = None
+        if isinstance(statement, ast.Assign):
+            targets, value = statement.targets, statement.value
+        elif isinstance(statement, ast.AnnAssign):
+            targets, value = [statement.target], statement.value
+        if value is None:  # an annotation alone assigns nothing
+            continue
+        found += [(target.id, value) for target in targets if isinstance(target, ast.Name)]
+    return found
 
 
 class Severity(StrEnum):
@@ -303,8 +329,12 @@ class Finding:
     @property
     def fingerprint(self) -> str:
         """A digest of kind, flows and evidence, which does not change when lines move."""
-        parts = (self.key, *(f"{each.text}\x1f{each.beside}" for each in self.evidence[:1]))
-        parts = parts if self.flows or self.evidence else (*parts, self.at.file, self.what)
+        parts = [self.key]
+        if self.evidence:
+            first = self.evidence[0]
+            parts.append(f"{first.text}\x1f{first.beside}")
+        elif not self.flows:  # a file: of two of one kind, only what is said of them differs
+            parts += [self.at.file, self.what]
         return hashlib.sha256("\x1e".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
     def to_dict(self) -> dict[str, Any]:
@@ -342,14 +372,17 @@ class Findings(Framed):
 
     def at_least(self, severity: Severity | str) -> tuple[Finding, ...]:
         """Return the findings of this severity or a worse one."""
-        worst_first = list(Severity)
-        harmful = worst_first[: worst_first.index(Severity(severity)) + 1]
+        severities = list(Severity)  # the worst first
+        harmful = severities[: severities.index(Severity(severity)) + 1]
         return tuple(each for each in self.found if each.severity in harmful)
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """Number of findings by severity."""
-        return {each.value: sum(one.severity is each for one in self.found) for each in Severity}
+        counts = {severity.value: 0 for severity in Severity}
+        for finding in self.found:
+            counts[finding.severity.value] += 1
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; times in seconds."""

@@ -24,7 +24,7 @@ _PLAIN = frozenset({*dir(str), *dir(dict), *dir(list), *dir(int), "bool", "len",
 """Names that have no effect beyond their arguments."""
 
 
-class _Noting(dict[str, Any]):
+class _RecordingContext(dict[str, Any]):
     """A context that records which facts are read."""
 
     def __init__(self, known: Mapping[str, Any], asked: dict[str, None]) -> None:
@@ -52,19 +52,21 @@ def guards(flows: Sequence[BaseFlow], contexts: Sequence[Mapping[str, Any]], pla
 
 
 def _check_guard(flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
-    facts = dict[str, None]()
-    agreed, failed = False, ""
+    facts: dict[str, None] = {}
+    agreed = False
+    failure = ""
     for context in islice(_contexts(flow, contexts, facts), _MOST_ASKED):
         try:
-            agreed = bool(flow.available(_Noting(context, facts)))
+            agreed = bool(flow.available(_RecordingContext(context, facts)))
         except Exception as error:  # noqa: BLE001 - whatever an author's code raises is what is looked for
-            known = not context or context in contexts  # what is made up may be of a type that nobody passes
-            failed = failed or (describe_error(error) if known else "")
+            is_real = not context or context in contexts  # what is made up may be of a type that nobody passes
+            if is_real and not failure:
+                failure = describe_error(error)
         if agreed:
             break
     spot, evidence = Spot(flow), Evidence(text=flow.name, flow=flow.name)
-    if failed:
-        what = f"The guard of {flow.name} raises: {failed}."
+    if failure:
+        what = f"The guard of {flow.name} raises: {failure}."
         remedy = "Have it read the context with .get: where a guard raises, its flow is withheld."
         yield places.finding("broken-guard", spot, what, remedy, evidence)
     elif not agreed and _is_closed(flow):
@@ -79,13 +81,18 @@ def _contexts(
     """Yield an empty context, the known ones, and combinations of values for every fact read so far."""
     yield {}
     yield from contexts
-    values = list({repr(each): each for each in (*_compared_constants(codes_of(flow)), *_USUAL)}.values())
+    # Distinct by `repr`, since 1 equals True and a list has no hash.
+    candidates = (*_compared_constants(codes_of(flow)), *_USUAL)
+    values = list({repr(each): each for each in candidates}.values())
     known = 0
     while known < len(facts):  # a fact may be asked for only where another one is as it should be
         known = len(facts)
         names = list(facts)[:_MOST_FACTS]
-        yield from (dict.fromkeys(names, value) for value in values)
-        yield from (dict(zip(names, each, strict=True)) for each in product(values, repeat=len(names)))
+        # All facts alike first: there are few of these, and the calls of a guard are limited.
+        for value in values:
+            yield dict.fromkeys(names, value)
+        for combination in product(values, repeat=len(names)):
+            yield dict(zip(names, combination, strict=True))
 
 
 def _compared_constants(codes: Sequence[CodeType]) -> list[Any]:
@@ -93,9 +100,15 @@ def _compared_constants(codes: Sequence[CodeType]) -> list[Any]:
     found: list[Any] = []
     for code in codes:
         for each in code.co_consts:
-            found += each if isinstance(each, tuple | frozenset) else [each]
-    numbers = [near for each in found if isinstance(each, int | float) for near in (each - 1, each + 1)]
-    return [*found, *numbers]
+            if isinstance(each, tuple | frozenset):
+                found += each
+            else:
+                found.append(each)
+    near: list[Any] = []
+    for each in found:
+        if isinstance(each, int | float):
+            near += [each - 1, each + 1]
+    return [*found, *near]
 
 
 def _is_closed(flow: BaseFlow) -> bool:

@@ -122,8 +122,10 @@ class Neighbours(Asked):
 
     def evidence(self, example: int, other: int) -> Evidence:
         """Return this example as evidence for another flow."""
-        cosine, own = (round(float(self.cosines[example, flow]), 4) for flow in (other, int(self.whose[example])))
-        return replace(self.spot(example).evidence(other=self.flows[other].name), cosine=cosine, own_cosine=own)
+        cosine = round(float(self.cosines[example, other]), 4)
+        own_cosine = round(float(self.cosines[example, int(self.whose[example])]), 4)
+        evidence = self.spot(example).evidence(other=self.flows[other].name)
+        return replace(evidence, cosine=cosine, own_cosine=own_cosine)
 
     def astray(self, asked: Asked, labels: Sequence[Sequence[int]], above: float) -> Iterator[tuple[int, int, int]]:
         """Yield each text that lies with another flow than its own ones, with that flow and its own ones' best place.
@@ -140,13 +142,11 @@ class Neighbours(Asked):
             if place < _LEAST_PLACE:
                 continue
             near = self.texts @ asked.texts[at]
-            if asked is self:
+            if asked is self:  # an example is no neighbour of itself
                 near[at] = -1.0
-            lead, *left = (
-                near[self.whose == flow].max(initial=-1.0) + asked.cosines[at, flow] for flow in (best, *own)
-            )
+            cosines = [near[self.whose == flow].max(initial=-1.0) + asked.cosines[at, flow] for flow in (best, *own)]
             far = _BY_SCATTER * (margin - middle) / scatter + _BY_PLACE * place / len(self.flows)
-            if far + lead - max(left) > above:
+            if far + cosines[0] - max(cosines[1:]) > above:
                 yield at, best, place
 
 
@@ -162,9 +162,10 @@ class Field:
         self._flows, self._encoder = flows, encoder
         cards = [flow.card() for flow in flows]
         self._catalogue, self.rows = self._index_rows(cards)
-        self._examples = {
-            card.name: self.rows[card.id][len(self.rows[card.id]) - len(card.examples) :] for card in cards
-        }
+        self._examples: dict[str, Vectors] = {}
+        for card in cards:
+            rows = self.rows[card.id]
+            self._examples[card.name] = rows[len(rows) - len(card.examples) :]  # a card's last rows are its examples
 
     def _index_rows(self, cards: Sequence[FlowCard]) -> tuple[LeaveOneOut, dict[str, Vectors]]:
         rows = {name: self._encoder.of_stage(0, each) for name, each in self._encoder.rows(cards).items()}
@@ -176,14 +177,17 @@ class Field:
         results = list(self._catalogue.ask_examples([None] * FOLDS, MOST_ASKED))
         if sum(len(flow.examples) > 1 for flow in self._flows) < _FEWEST_FLOWS or len(results) < _FEWEST_ASKED:
             return None
-        seen, numbers = Counter[int](), list[int]()
-        for each in results:
-            numbers.append(seen[each.flow])
-            seen[each.flow] += 1
+        counts = Counter[int]()
+        numbers: list[int] = []
+        texts: list[Vectors] = []
+        for each in results:  # those of one flow come in the order of its examples
+            number = counts[each.flow]
+            counts[each.flow] += 1
+            numbers.append(number)
+            texts.append(self._examples[self._flows[each.flow].name][number])
         links = np.eye(len(self._flows), dtype=bool)
         for (one, flow), (other, part) in combinations(enumerate(self._flows), 2):
             links[one, other] = links[other, one] = (flow.composite or part.composite) and related(flow, part)
-        texts = [self._examples[self._flows[each.flow].name][at] for each, at in zip(results, numbers, strict=True)]
         asked = _scores_of(results, np.stack(texts))
         return Neighbours(
             texts=asked.texts,
@@ -225,7 +229,10 @@ class Field:
 
     def first(self, texts: Sequence[str]) -> list[str]:
         """Return the name of the nearest flow for each request, with the weights of `check`."""
-        return [self._flows[int(place)].name for place in self.ask(texts).scores.argmax(axis=1)] if texts else []
+        if not texts:
+            return []
+        firsts = self.ask(texts).scores.argmax(axis=1)
+        return [self._flows[int(place)].name for place in firsts]
 
     @cached_property
     def known(self) -> DuplicateIndex:
@@ -235,7 +242,9 @@ class Field:
     @cached_property
     def _usual(self) -> float:
         found = to_the_nearest(self._examples.values())
-        return (1 + max(float(np.quantile(found, _USUAL)), 0.0)) / 2 if found else 1.0
+        if not found:
+            return 1.0
+        return (1 + max(float(np.quantile(found, _USUAL)), 0.0)) / 2
 
     def diverse(self, flow: str, texts: Sequence[str], taken: Sequence[str], most: int) -> list[str]:
         """Return at most `most` texts unlike the flow's examples, `taken` and each other, the most different first."""
@@ -248,15 +257,15 @@ class Field:
         sames = [DuplicateIndex([text], numbers=True) for text in texts]
         nearest = (vectors @ have.T).max(axis=1) if len(have) else np.full(len(texts), -1.0)
         while len(kept) < most:
-            left: list[int] = []
+            candidates: list[int] = []
             for place, text in enumerate(texts):
                 if place in kept or nearest[place] > self._usual:
                     continue
                 if not any(sames[other].find(text) for other in kept):
-                    left.append(place)
-            if not left:
+                    candidates.append(place)
+            if not candidates:
                 break
-            newest = min(left, key=lambda place: float(nearest[place]))
+            newest = min(candidates, key=lambda place: float(nearest[place]))
             kept.append(newest)
             nearest = np.maximum(nearest, vectors @ vectors[newest])
         return [texts[place] for place in kept]
@@ -264,8 +273,9 @@ class Field:
     def nearest(self, flow: BaseFlow, count: int) -> list[BaseFlow]:
         """Return the flows nearest to this one."""
         mine = next(place for place, each in enumerate(self._flows) if each is flow)
-        near = np.argsort(-(self.prototypes @ self.prototypes[mine]), kind="stable")
-        return [self._flows[int(place)] for place in near if int(place) != mine][:count]
+        order = np.argsort(-(self.prototypes @ self.prototypes[mine]), kind="stable")
+        others = [self._flows[int(place)] for place in order if place != mine]
+        return others[:count]
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         return self._encoder.of_stage(0, self._encoder.embed([indexable(text) for text in texts]))
@@ -309,9 +319,11 @@ def _scatter(values: npt.NDArray[np.floating]) -> tuple[float, float]:
 def nearness(field: Field, asked: Neighbours, places: Places) -> Iterator[Finding]:
     """Yield the findings by embedding."""
     twins = list(_twins(asked))
+    paired: set[int] = set()  # a twin is reported as that, and not again as a flow that is never first
     for one, other in twins:
+        paired |= {one, other}
         yield _of_twins(asked, one, other, places)
-    yield from _find_unreachable(asked, {flow for pair in twins for flow in pair}, places)
+    yield from _find_unreachable(asked, paired, places)
     yield from _find_misplaced(asked, {frozenset(pair) for pair in twins}, places)
     yield from _broad(asked, places)
     yield from _find_contradicting(field, asked, places)
@@ -359,28 +371,33 @@ def against_recall(
 
 def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
     """Yield examples that fit any flow. A flow with several of them is meant for such requests, and is left out."""
-    first = asked.first
-    for example in range(len(asked.whose)):
+    for example, first in enumerate(asked.first.tolist()):
         spot = asked.spot(example)
-        if is_broad(spot.text) and not _is_held(asked, example, int(first[example])) and not _is_for_any(spot.flow):
-            what = f"{spot.quoted} is an example of {spot.flow.name} and would do for any flow"
-            what += ": with it, what says nothing leads there."
-            evidence = asked.evidence(example, int(first[example]))
-            remedy = "Take it out: what could mean anything is better asked about."
-            yield places.finding("broad-example", spot, what, remedy, evidence)
+        if not is_broad(spot.text) or _is_held(asked, example, first) or _is_for_any(spot.flow):
+            continue
+        what = f"{spot.quoted} is an example of {spot.flow.name} and would do for any flow"
+        what += ": with it, requests that say nothing lead there."
+        remedy = "Take it out: what could mean anything is better asked about."
+        yield places.finding("broad-example", spot, what, remedy, asked.evidence(example, first))
 
 
 def _is_for_any(flow: BaseFlow) -> bool:
     """Whether several examples of a flow fit any flow, or greet or thank beside what they ask."""
-    return sum(is_broad(each) or any(map(is_courtesy, words_of(each))) for each in flow.examples) > 1
+    count = 0
+    for text in flow.examples:
+        if is_broad(text) or any(map(is_courtesy, words_of(text))):
+            count += 1
+    return count > 1
 
 
 def _is_held(asked: Neighbours, example: int, first: int) -> bool:
     """Whether an example's own flow is first, and the example is as near to it as the flow's other examples."""
     own = int(asked.whose[example])
-    others = np.flatnonzero(asked.whose == own)
-    least = min((float(asked.cosines[each, own]) for each in others if each != example), default=1.0)
-    return first == own and float(asked.cosines[example, own]) >= least
+    if first != own:
+        return False
+    others = [each for each in np.flatnonzero(asked.whose == own) if each != example]
+    least = min((float(asked.cosines[each, own]) for each in others), default=1.0)
+    return float(asked.cosines[example, own]) >= least
 
 
 def _at_least(count: int, usual: float) -> float:
@@ -474,10 +491,14 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
 
 def _remedy_apart(one: BaseFlow, other: BaseFlow) -> str:
     """Return the remedy for two flows that are too similar, with the words that only one of them has."""
-    mine, theirs = (content(f"{flow.description} {flow.condition}") for flow in (one, other))
-    only = (mine - theirs, theirs - mine)
-    longest = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
-    if all(longest):
-        words = f"Only {one.name} says {longest[0]}; only {other.name} says {longest[1]}"
-        return indexable(f"{words}: have their examples show it, or make the two one flow.")
-    return indexable("Say in both conditions what decides, and have the examples show it; or make the two one flow.")
+    mine = content(f"{one.description} {one.condition}")
+    theirs = content(f"{other.description} {other.condition}")
+    if mine <= theirs or theirs <= mine:
+        return "Say in both conditions what decides, and have the examples show it; or make the two one flow."
+    words = f"Only {one.name} says {_longest(mine - theirs)}; only {other.name} says {_longest(theirs - mine)}"
+    return indexable(f"{words}: have their examples show it, or make the two one flow.")
+
+
+def _longest(words: set[str]) -> str:
+    """Return the three longest words."""
+    return ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3])

@@ -25,15 +25,20 @@ _LISTS = ("desired_effects", "examples", "steps", "aliases")
 
 def texts_of(flow: BaseFlow) -> Iterator[Spot]:
     """Yield every text that an author wrote for a flow."""
-    yield from (Spot(flow, field) for field in _TEXTS)
-    yield from (Spot(flow, field, number) for field in _LISTS for number in range(len(getattr(flow, field))))
+    for field in _TEXTS:
+        yield Spot(flow, field)
+    for field in _LISTS:
+        for number in range(len(getattr(flow, field))):
+            yield Spot(flow, field, number)
 
 
 def safety(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield the findings about unsafe texts, at most one of each kind for a text."""
-    for spot in (spot for flow in flows for spot in texts_of(flow)):
-        for code, what, remedy in _unsafe(spot.text):
-            yield places.finding(code, spot, f"{spot.field} of {spot.flow.name} {what}.", remedy, spot.evidence())
+    for flow in flows:
+        for spot in texts_of(flow):
+            for code, what, remedy in _unsafe(spot.text):
+                sentence = f"{spot.field} of {flow.name} {what}."
+                yield places.finding(code, spot, sentence, remedy, spot.evidence())
 
 
 def _unsafe(text: str) -> Iterator[tuple[str, str, str]]:
@@ -43,10 +48,12 @@ def _unsafe(text: str) -> Iterator[tuple[str, str, str]]:
         what = f"holds characters that nobody sees ({', '.join(hidden[:3])})"
         yield "hidden-characters", what, "Take them out: two texts that look the same are different ones with them."
     plain = nfkc(seen(text[:_MOST_READ]))
-    if data := personal_data(plain):
+    data = personal_data(plain)
+    if data:
         remedy = "Write made-up data that looks like it, or leave it out: texts of flows are embedded, kept and shown."
         yield "personal-data", f"holds {data}", remedy
-    if found := injection(plain):
+    found = injection(plain)
+    if found:
         remedy = "Take it out, or have an example say it in other words: models are shown this text."
         yield "prompt-injection", f"tells a model what to do: “{beginning(found, _SHOWN)}”", remedy
 
@@ -119,11 +126,13 @@ def personal_data(text: str) -> str:
 def _is_iban(text: str) -> bool:
     """Whether the text begins with an IBAN: the remainder modulo 97 is 1 (ISO 13616)."""
     whole = ""
+    # The pattern may have taken words behind the number, so each group may be the last one of it.
     for part in re.split(r"[ -]", text.upper()):
         whole += part
         if _SHORTEST_IBAN <= len(whole) <= _LONGEST_IBAN and sum(map(str.isdigit, whole)) >= _FEWEST_DIGITS:
-            turned = whole[4:] + whole[:4]
-            if int("".join(str(int(char, 36)) for char in turned)) % 97 == 1:
+            moved = whole[4:] + whole[:4]  # country and check digits go to the end
+            number = "".join(str(int(char, 36)) for char in moved)  # letters count from 10
+            if int(number) % 97 == 1:
                 return True
     return False
 
@@ -133,6 +142,7 @@ def _is_card(text: str) -> bool:
     digits = [int(char) for char in text if char.isdigit()]
     if len(set(digits)) == 1 or not _ISSUED.fullmatch("".join(map(str, digits))):
         return False
+    # Every second digit from the right counts double, as the sum of its two digits.
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     return (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
 
@@ -153,6 +163,8 @@ def injection(text: str) -> str:
     """
     plain = text[:_MOST_READ]
     found = _injections().search(plain)
-    if found is None and (latin := as_latin(plain)) != plain:
-        found = _injections().search(latin)
-    return found[0].strip() if found else ""
+    if found is None:
+        latin = as_latin(plain)
+        if latin != plain:  # letters of another script that look Latin
+            found = _injections().search(latin)
+    return "" if found is None else found[0].strip()

@@ -23,6 +23,7 @@ def sarif(findings: Findings) -> dict[str, Any]:
     rules = [code for code in KINDS if any(each.code == code for each in every)]
     results = [_result(each, rules, accepted=False) for each in findings.found]
     results += [_result(each, rules, accepted=True) for each in findings.accepted]
+    notes = [{"level": "note", "message": {"text": _line(note)}} for note in findings.notes]
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -38,14 +39,7 @@ def sarif(findings: Findings) -> dict[str, Any]:
                 },
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The root of the repository."}}},
-                "invocations": [
-                    {
-                        "executionSuccessful": True,
-                        "toolExecutionNotifications": [
-                            {"level": "note", "message": {"text": _line(note)}} for note in findings.notes
-                        ],
-                    }
-                ],
+                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
                 "results": results,
             }
         ],
@@ -58,6 +52,7 @@ def _rule(code: str) -> dict[str, Any]:
     named = {} if name.casefold() == code else {"name": name}  # the standard has no name that is the id
     advice = "Each finding says what to do about it; jazz-select check --ignore KEY accepts the one of this key."
     severity = kind.severity.value
+    priority = "recommendation" if severity == "note" else severity  # GitHub's word for a note
     return {
         "id": code,
         **named,
@@ -65,7 +60,7 @@ def _rule(code: str) -> dict[str, Any]:
         "fullDescription": {"text": kind.about},
         "help": {"text": f"{kind.about} {advice}"},
         "defaultConfiguration": {"level": severity},
-        "properties": {"tags": ["flows"], "problem.severity": "recommendation" if severity == "note" else severity},
+        "properties": {"tags": ["flows"], "problem.severity": priority},
     }
 
 
@@ -86,7 +81,8 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
             physical["region"] = {"startLine": finding.at.line}
         result["locations"] = [{"physicalLocation": physical}]
     else:  # GitHub takes no result without a place
-        result["locations"] = [{"logicalLocations": [{"name": _line(finding.flows[0] if finding.flows else "flows")}]}]
+        name = finding.flows[0] if finding.flows else "flows"
+        result["locations"] = [{"logicalLocations": [{"name": _line(name)}]}]
     if accepted:
         result["suppressions"] = [{"kind": "external", "justification": "accepted by `ignore`"}]
     return result

@@ -46,7 +46,9 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
 def _field(field: str) -> str:
     """Return a field in words: `examples[0]` is "examples entry 1"."""
     found = _ENTRY.fullmatch(field)
-    return f"{found[1]} entry {int(found[2]) + 1}{found[3]}" if found else field
+    if found is None:
+        return field
+    return f"{found[1]} entry {int(found[2]) + 1}{found[3]}"
 
 
 def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:
@@ -128,8 +130,10 @@ def _inputs(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterat
 
 
 def _find_uncalled(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    called = {name for flow in flows for name in flow.calls}
-    called |= {part.name for flow in flows for part in flow.parts_there()}
+    called: set[str] = set()
+    for flow in flows:
+        called.update(flow.calls)
+        called.update(part.name for part in flow.parts_there())
     for flow in flows:
         if flow.only_called and flow.name not in called:
             what = f"{flow.name} runs only when it is called, and no flow calls it."
@@ -161,21 +165,41 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
         steps = [tools[step] for step in chain_of(flow) if isinstance(step, str) and step in tools]
     except FlowValidationError:
         return
-    given: defaultdict[str, list[tuple[Tool, Slot]]] = defaultdict(list)
+    earlier: defaultdict[str, list[tuple[Tool, Slot]]] = defaultdict(list)
     for tool in steps:
-        wanted = {each.folded: each for way in ways(tool)[:1] for each in way if each.certain}
-        for folded, want in wanted.items():
-            there = given.get(folded, [])
-            fits = (assignable(each.schema, want.schema, out_root=each.root, in_root=want.root) for _, each in there)
-            if there and all(fit == NEVER for fit in fits):
-                (giver, given_as), slot = there[-1], beginning(want.name, _LONGEST)
-                types = [beginning(type_text(each.schema, each.root), _LONGEST) for each in (want, given_as)]
-                what = f"In the chain of {flow.name}, {tool.name} takes {slot} as {types[0]}, and {giver.name} gives it"
-                what += f" as {types[1]}: it can never be passed on."
-                remedy = f"Have {giver.name} give what {tool.name} takes, or name the two differently."
-                yield places.finding("unfit-chain", Spot(flow, "chain"), what, remedy)
-        for each in outputs(tool):
-            given[each.folded].append((tool, each))
+        for wanted in _certain_inputs(tool):
+            sources = earlier.get(wanted.folded, [])
+            if not sources or any(_fits(source, wanted) for _, source in sources):
+                continue
+            giver, source = sources[-1]  # the latest result of this name is the one that would be passed on
+            slot = beginning(wanted.name, _LONGEST)
+            what = (
+                f"In the chain of {flow.name}, {tool.name} takes {slot} as {_type(wanted)}, and {giver.name} gives it"
+            )
+            what += f" as {_type(source)}: it can never be passed on."
+            remedy = f"Have {giver.name} give what {tool.name} takes, or name the two differently."
+            yield places.finding("unfit-chain", Spot(flow, "chain"), what, remedy)
+        for output in outputs(tool):
+            earlier[output.folded].append((tool, output))
+
+
+def _certain_inputs(tool: Tool) -> list[Slot]:
+    """Return the inputs that the first way to call a tool requires, each name once."""
+    found: dict[str, Slot] = {}
+    for way in ways(tool)[:1]:
+        for slot in way:
+            if slot.certain:
+                found[slot.folded] = slot
+    return list(found.values())
+
+
+def _fits(source: Slot, wanted: Slot) -> bool:
+    """Whether a result may be passed on as an input, for some values at least."""
+    return assignable(source.schema, wanted.schema, out_root=source.root, in_root=wanted.root) != NEVER
+
+
+def _type(slot: Slot) -> str:
+    return beginning(type_text(slot.schema, slot.root), _LONGEST)
 
 
 _FINAL = word_list("""
@@ -255,40 +279,51 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
     own = [tools[name] for name in flow.own_tools if name in tools]
     if not flow.reply or flow.manual or not own or len(own) < len(flow.own_tools):
         return
-    if not all(fields(tool.output_schema or {}) for tool in own):
-        return
-    known = {name for tool in own for name in (*fields(tool.output_schema or {}), *fields(tool.input_schema or {}))}
+    known: set[str] = set()
+    for tool in own:
+        results = fields(tool.output_schema or {})
+        if not results:
+            return
+        known.update(results, fields(tool.input_schema or {}))
     try:
         asked = dict.fromkeys(name for _, name, _, _ in Formatter().parse(flow.reply) if name)
     except ValueError:
         return
     for name in asked:
-        if name not in known:
-            found = near(name, known)
-            hint, fact = f"Did you mean {{{found[0]}}}? " if found else "", beginning(name, _LONGEST)
-            what = f"The reply of {flow.name} asks for {{{fact}}}, which none of its tools gives or takes."
-            remedy = f"{hint}Name a fact that a tool of the flow gives."
-            yield places.finding("unknown-fact", Spot(flow, "reply"), what, remedy)
+        if name in known:
+            continue
+        found = near(name, known)
+        hint = f"Did you mean {{{found[0]}}}? " if found else ""
+        fact = beginning(name, _LONGEST)
+        what = f"The reply of {flow.name} asks for {{{fact}}}, which none of its tools gives or takes."
+        remedy = f"{hint}Name a fact that a tool of the flow gives."
+        yield places.finding("unknown-fact", Spot(flow, "reply"), what, remedy)
 
 
 def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield ambiguous names: recall drops a name that two flows share."""
-    standing: defaultdict[str, dict[str, tuple[BaseFlow, str, int | None]]] = defaultdict(dict)
+    owners_of: defaultdict[str, dict[str, Spot]] = defaultdict(dict)
     for flow in flows:
-        for number, name in enumerate((flow.name, *flow.aliases)):
-            standing[as_latin(folded_alias(name))].setdefault(flow.name, (flow, name, number - 1 if number else None))
-    for folded, owners in standing.items():
-        if folded and len(owners) > 1:
-            flow, name, number = max(reversed(owners.values()), key=lambda each: each[2] is not None)
-            others = ", ".join(each for each in owners if each != flow.name)
-            kind, field = ("name", "name") if number is None else ("alias", "aliases")
-            what = f"The {kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {others} as well, so that"
-            is_one = len({folded_alias(each[1]) for each in owners.values()}) == 1
-            what += " neither is found by it." if is_one else " who reads it takes one for the other."
-            spot = Spot(flow, field, number)
-            yield places.finding("ambiguous-name", spot, what, "Leave it to one of them.", flows=tuple(owners))
+        spots = [Spot(flow, "name"), *(Spot(flow, "aliases", number) for number in range(len(flow.aliases)))]
+        for spot in spots:
+            owners_of[as_latin(folded_alias(spot.text))].setdefault(flow.name, spot)
+    for folded, owners in owners_of.items():
+        if not folded or len(owners) == 1:
+            continue
+        # Reported at the last of them, at an alias rather than at a name.
+        spot = max(reversed(owners.values()), key=lambda each: each.number is not None)
+        others = ", ".join(name for name in owners if name != spot.flow.name)
+        kind = "name" if spot.number is None else "alias"
+        what = f"The {kind} {beginning(spot.text, _LONGEST)!r} of {spot.flow.name} stands for {others} as well, so that"
+        if len({folded_alias(each.text) for each in owners.values()}) == 1:
+            what += " neither is found by it."
+        else:  # spelt in letters of different scripts that look alike
+            what += " who reads it takes one for the other."
+        yield places.finding("ambiguous-name", spot, what, "Leave it to one of them.", flows=tuple(owners))
 
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
+    if text and not text.endswith((".", "?", "!")):
+        text += "."
+    return text[:1].upper() + text[1:]

@@ -88,8 +88,10 @@ class Writer:
         reply = await self.client.ask(lambda: question, Deadline.after(self.timeout_s))
         text = reply.text or ""
         values = values_in(text)
-        mended = repaired(text) if not values else BROKEN
-        return values if mended is BROKEN else [mended]
+        if values:
+            return values
+        mended = repaired(text)
+        return [] if mended is BROKEN else [mended]
 
 
 def _describe_flow(flow: BaseFlow, *, examples: int = _SHOWN) -> dict[str, Any]:
@@ -108,13 +110,15 @@ def _cut(text: str) -> str:
 def _texts(values: Sequence[Any], field: str) -> Iterator[str]:
     """Yield the texts in a field of the values, each as one line. A top-level list counts as `examples`."""
     for value in values:
-        given: object = cast("dict[object, object]", value).get(field) if isinstance(value, dict) else value
-        if isinstance(value, list) and field != "examples":
+        found: object = value
+        if isinstance(value, dict):
+            found = cast("dict[object, object]", value).get(field)
+        elif isinstance(value, list) and field != "examples":
             continue
-        several = given if is_array(given) else [given]
-        for each in several:
-            if isinstance(each, str) and each.strip():
-                yield in_one_line(" ".join(each[: 4 * LONGEST_CONDITION].split()))
+        texts = found if is_array(found) else [found]
+        for text in texts:
+            if isinstance(text, str) and text.strip():
+                yield in_one_line(" ".join(text[: 4 * LONGEST_CONDITION].split()))
 
 
 _HEAD = """\
@@ -269,11 +273,10 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
     work = Drafts(placement, DuplicateIndex((case.request for case in cases), numbers=False), most)
-    usable = [
-        (each, flow, sure)
-        for each, flow, sure in labels(logged)
-        if placement.holds(flow) and each.request.strip() and work.is_fit(each.request)
-    ]
+    usable: list[_Label] = []
+    for entry, flow, sure in labels(logged):
+        if placement.holds(flow) and entry.request.strip() and work.is_fit(entry.request):
+            usable.append((entry, flow, sure))
     accepted = await asyncio.to_thread(work.usable_labels, {flow.id: flow for flow in whole}, usable)
     await asyncio.to_thread(work.from_log, accepted, wanting)
     client = None if model is None else client_for(model)
@@ -301,13 +304,15 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
 def _flows_to_mend(
     catalogue: Mapping[str, BaseFlow], findings: Sequence[Finding], named: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    if unknown := [name for name in named if name not in catalogue]:
-        raise ConfigError(f"there is no flow named {misspelt(unknown[0], list(catalogue))}")
+    for name in named:
+        if name not in catalogue:
+            raise ConfigError(f"there is no flow named {misspelt(name, list(catalogue))}")
     why: defaultdict[str, list[str]] = defaultdict(list)
     for each in findings:
         for name in each.flows:
             why[name].append(each.what)
-    return {name: tuple(why[name]) for name in catalogue if (name in named if named else name in why)}
+    chosen = set(named) or set(why)
+    return {name: tuple(why[name]) for name in catalogue if name in chosen}
 
 
 @dataclass
@@ -323,11 +328,17 @@ class Drafts:
 
     def usable_labels(self, registry: Mapping[str, BaseFlow], given: Sequence[_Label]) -> list[_Label]:
         """Return the labels without what a later or weightier word contradicts, and without what can be no example."""
-        said = [replace(each, id=str(place)) for place, (each, _, _) in enumerate(given) if each.right is not None]
-        found = sort_corrections(said, registry)
-        gone = {int(place): each.why for each in (*found.overruled, *found.unlearnable) for place in each.ids}
-        self.dropped.update(gone.values())
-        return [each for place, each in enumerate(given) if place not in gone]
+        # Ids are the positions, by which the sorted corrections are found again.
+        corrected: list[Logged] = []
+        for place, (entry, _, _) in enumerate(given):
+            if entry.right is not None:
+                corrected.append(replace(entry, id=str(place)))
+        found = sort_corrections(corrected, registry)
+        rejected: dict[str, str] = {}
+        for correction in (*found.overruled, *found.unlearnable):
+            rejected.update(dict.fromkeys(correction.ids, correction.why))
+        self.dropped.update(rejected.values())
+        return [label for place, label in enumerate(given) if str(place) not in rejected]
 
     def from_log(self, logged: Sequence[_Label], wanting: Collection[str]) -> None:
         """Add logged requests: as examples, the most different first, and as negatives of flows wrongly first."""
@@ -409,7 +420,10 @@ class Drafts:
             self._add(Target.EXAMPLE, flow.name, text, Basis.MODEL, why)
 
     def _room_for(self, flow: BaseFlow) -> int:
-        return self.most - sum(each.flow == flow.name and each.part is Target.EXAMPLE for each in self.made)
+        return self.most - len(self._examples_of(flow.name))
+
+    def _examples_of(self, flow: str) -> list[Suggestion]:
+        return [each for each in self.made if each.flow == flow and each.part is Target.EXAMPLE]
 
     def is_fit(self, text: str) -> bool:
         """Whether a text may be an example; if not, the reason is counted."""
@@ -429,16 +443,18 @@ class Drafts:
         return not reason
 
     def _diverse(self, flow: str, texts: Sequence[str]) -> list[str]:
-        mine = [each.text for each in self.made if each.flow == flow and each.part is Target.EXAMPLE]
+        mine = [each.text for each in self._examples_of(flow)]
         kept = self.catalogue.diverse(flow, texts, mine, self.most)
         self.dropped.update(["too like another one, or beyond the most"] * (len(texts) - len(kept)))
         return kept
 
     def _negative(self, request: str, first: str, right: str) -> None:
-        if sum(each.flow == first and each.part is Target.NEGATIVE for each in self.made) < self.most:
-            why = f"It comes to {first} first and is {right}'s: give it to {right}, or have {first} exclude it."
-            evidence = (Evidence(text=request, flow=right, other=first),)
-            self._add(Target.NEGATIVE, first, request, Basis.LOG, why, other=right, evidence=evidence)
+        count = sum(each.flow == first and each.part is Target.NEGATIVE for each in self.made)
+        if count >= self.most:
+            return
+        why = f"It comes to {first} first and is {right}'s: give it to {right}, or have {first} exclude it."
+        evidence = (Evidence(text=request, flow=right, other=first),)
+        self._add(Target.NEGATIVE, first, request, Basis.LOG, why, other=right, evidence=evidence)
 
     def _add(self, part: Target, flow: str, text: str, source: Basis, why: str, **more: Any) -> None:
         made = Suggestion(part=part, flow=flow, text=text, source=source, why=why, **more)
@@ -448,12 +464,15 @@ class Drafts:
 
 def _exclude_condition(flow: BaseFlow, other: BaseFlow) -> str:
     """Return the flow's condition with the other's condition excluded; empty if both are alike."""
-    own, theirs = (each.condition.strip().rstrip(".") for each in (flow, other))
-    own = own or flow.description.strip().rstrip(".")
-    theirs = theirs or other.description.strip().rstrip(".")
+    own = _condition_or_description(flow)
+    theirs = _condition_or_description(other)
     if not own or not theirs or own.casefold() == theirs.casefold() or theirs.casefold() in own.casefold():
         return ""
     mine, others = content(own), content(theirs)
     if len(mine & others) > _ALIKE * len(mine | others):
         return ""
     return beginning(f"{own}. Not this but {other.name} where: {theirs[:1].lower()}{theirs[1:]}.", LONGEST_CONDITION)
+
+
+def _condition_or_description(flow: BaseFlow) -> str:
+    return flow.condition.strip().rstrip(".") or flow.description.strip().rstrip(".")

@@ -144,16 +144,19 @@ def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> 
 
 
 def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    for spot in (spot for flow in flows for spot in texts_of(flow)):
-        if spot.field != "aliases" and spot.text.strip() and is_unwritten(spot.text):
-            what = f"{spot.field} of {spot.flow.name} holds {spot.quoted}, which was never written."
-            remedy = "Write it, or take it out: it is embedded and shown to models like any other text."
-            yield places.finding("placeholder", spot, what, remedy, spot.evidence())
+    for flow in flows:
+        for spot in texts_of(flow):
+            if spot.field != "aliases" and spot.text.strip() and is_unwritten(spot.text):
+                what = f"{spot.field} of {flow.name} holds {spot.quoted}, which was never written."
+                remedy = "Write it, or take it out: it is embedded and shown to models like any other text."
+                yield places.finding("placeholder", spot, what, remedy, spot.evidence())
 
 
 def is_unwritten(text: str) -> bool:
     """Whether a text is empty, a placeholder, or punctuation alone."""
-    return not text.strip() or bool(_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text))
+    if not text.strip():
+        return True
+    return _UNWRITTEN.fullmatch(text[:_SHOWN]) is not None or _MARKED.search(text) is not None
 
 
 _LONGEST = {"examples": 500, "aliases": 200, "title": 200, "condition": 2_000, "desired_effects": 2_000, "steps": 4_000}
@@ -162,12 +165,13 @@ _LONGEST_OF_OTHERS = 6_000
 
 
 def _too_long(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    for spot in (spot for flow in flows for spot in texts_of(flow)):
-        most = _LONGEST.get(spot.field, _LONGEST_OF_OTHERS)
-        if len(spot.text) > most:
-            what = f"{spot.field} of {spot.flow.name} holds {len(spot.text):,} characters: {spot.quoted}."
-            remedy = f"Say it in {most:,}: what is longer says many things, and models read all of it each time."
-            yield places.finding("long-text", spot, what, remedy, spot.evidence())
+    for flow in flows:
+        for spot in texts_of(flow):
+            most = _LONGEST.get(spot.field, _LONGEST_OF_OTHERS)
+            if len(spot.text) > most:
+                what = f"{spot.field} of {flow.name} holds {len(spot.text):,} characters: {spot.quoted}."
+                remedy = f"Say it in {most:,}: what is longer says many things, and models read all of it each time."
+                yield places.finding("long-text", spot, what, remedy, spot.evidence())
 
 
 _OPEN = word_list("""
@@ -178,15 +182,21 @@ _THANKING = frozenset({"thanks", "thank", "thx"})
 
 def content(text: str) -> set[str]:
     """Return the words of a text that name a subject."""
-    said = {word for word in words_of(text) if stem(word) not in _EMPTY and word not in _FILLING}
-    return {word for word in said if "english" not in languages_with(word)}
+    found: set[str] = set()
+    for word in words_of(text):
+        is_empty = stem(word) in _EMPTY or word in _FILLING
+        if not is_empty and "english" not in languages_with(word):  # a stop word of English names nothing
+            found.add(word)
+    return found
 
 
 def is_broad(text: str) -> bool:
     """Whether a request is a greeting or thanks alone, or asks for help without naming its subject."""
+    if is_courtesy(text):
+        return True
     words = set(words_of(text))
-    is_open = bool(_OPEN.intersection(map(stem, words))) and not _THANKING & words
-    return is_courtesy(text) or (is_open and not content(text))
+    is_open = not _OPEN.isdisjoint(map(stem, words)) and _THANKING.isdisjoint(words)
+    return is_open and not content(text)
 
 
 def _descriptions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -215,12 +225,12 @@ def _find_denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
         if len(named) < _FEWEST_SAID or _DENYING.intersection(name):
             continue
         for spot in (Spot(flow, "description"), Spot(flow, "condition")):
-            about: list[list[str]] = []
+            mentions: list[list[str]] = []
             for clause in _CLAUSE.split(spot.text):
                 words = [stem(word.replace("'", "")) for word in words_of(clause)]
-                if named <= set(words):
-                    about.append(words)
-            if about and all(_denies_before(words, named) for words in about):
+                if named.issubset(words):
+                    mentions.append(words)
+            if mentions and all(_denies_before(words, named) for words in mentions):
                 what = f"The {spot.field} of {flow.name} denies what it is called: {spot.quoted}."
                 remedy = "Say when it is the right flow; models and recall read the words, and hardly the “not”."
                 yield places.finding("contradicting-text", spot, what, remedy, spot.evidence())
@@ -279,33 +289,42 @@ def _find_same(
 ) -> Iterator[Finding]:
     """Yield groups of flows with the same words in a field."""
     having: defaultdict[tuple[str, ...], list[Spot]] = defaultdict(list)
-    for spot in (Spot(flow, field) for flow in flows):
+    for flow in flows:
+        spot = Spot(flow, field)
         if not is_unwritten(spot.text):
             having[words_of(spot.text)].append(spot)
     for same in having.values():
-        if len(same) > 1:
-            names = tuple(spot.flow.name for spot in same)
-            what, remedy = (
-                f"{_join_names(names)} have one {field}.",
-                "Say in each what is true there and not in the other.",
-            )
-            evidence = same[-1].evidence(other=names[0])
-            yield places.finding(f"same-{field}", same[-1], what, remedy, evidence, flows=names)
+        if len(same) == 1:
+            continue
+        names = tuple(spot.flow.name for spot in same)
+        what = f"{_join_names(names)} have one {field}."
+        remedy = "Say in each what is true there and not in the other."
+        evidence = same[-1].evidence(other=names[0])
+        yield places.finding(f"same-{field}", same[-1], what, remedy, evidence, flows=names)
 
 
 def _has_own_condition(flow: BaseFlow) -> bool:
     """Whether the condition says anything that the name and the description do not."""
-    condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
-    said, named = _stems(content(condition)), _stems(set(words_of(f"{spoken_name(flow.name)} {description}")))
-    denied, told = ({word.replace("'", "") for word in words_of(text)} for text in (flow.condition, flow.description))
-    return bool(said - named or _DENYING & (denied - told)) or (
-        len(condition.split()) > _FEW_WORDS and not (description and description in condition)
-    )
+    condition = " ".join(words_of(flow.condition))
+    description = " ".join(words_of(flow.description))
+    known = _prefixes(words_of(f"{spoken_name(flow.name)} {description}"))
+    if _prefixes(content(condition)) - known:
+        return True
+    # "not" and its like are no content, and yet turn a sentence into its opposite.
+    added = _without_apostrophes(flow.condition) - _without_apostrophes(flow.description)
+    if not _DENYING.isdisjoint(added):
+        return True
+    repeats_description = bool(description) and description in condition
+    return len(condition.split()) > _FEW_WORDS and not repeats_description
 
 
-def _stems(words: set[str]) -> set[str]:
+def _prefixes(words: Collection[str]) -> set[str]:
     """Return prefixes, so that "refunds" and "refunded" equal "refund"."""
     return {word[:5] for word in words}
+
+
+def _without_apostrophes(text: str) -> set[str]:
+    return {word.replace("'", "") for word in words_of(text)}
 
 
 def _effects(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -320,8 +339,10 @@ def _effects(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 
 def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> Iterator[Finding]:
+    least = min_examples
     counts = [len(flow.examples) for flow in flows if flow.examples]
-    least = min_examples or (ceil(median(counts) / 2) if counts else 0)
+    if not least and counts:
+        least = ceil(median(counts) / 2)
     for flow in flows:
         if flow.examples:
             yield from _thin(flow, least, places)
@@ -354,23 +375,26 @@ def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
 
 def _one_wording(wordings: Sequence[set[str]]) -> bool:
     """Whether the examples share most of their words, all together and in pairs."""
-    everywhere = set[str].intersection(*wordings) if len(wordings) >= _FEWEST else set[str]()
+    if len(wordings) < _FEWEST:
+        return False
+    everywhere = set[str].intersection(*wordings)
     if not everywhere:
         return False
-    pairs = list(combinations(wordings[:_COMPARED], 2))
     shared = fmean(len(everywhere) / len(words) for words in wordings)
-    return shared >= _SAME_SHARE and fmean(len(one & other) / len(one | other) for one, other in pairs) >= _MOST_ALIKE
+    pairs = combinations(wordings[:_COMPARED], 2)
+    similarity = fmean(len(one & other) / len(one | other) for one, other in pairs)  # Jaccard
+    return shared >= _SAME_SHARE and similarity >= _MOST_ALIKE
 
 
 def _find_copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     sames = DuplicateIndex(flow.examples, numbers=True)
     for number, text in enumerate(flow.examples):
-        earlier = [place for place in sames.find(text) if place < number]
-        if earlier:
+        first = sames.find(text)[0]  # it finds the text itself, too
+        if first < number:
             spot = Spot(flow, "examples", number)
-            what = f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: {spot.quoted}."
+            what = f"Example {number + 1} of {flow.name} repeats example {first + 1}: {spot.quoted}."
             remedy = "Take one out, or write it as somebody else would ask."
-            evidence = spot.evidence(flow.examples[earlier[0]], flow.name)
+            evidence = spot.evidence(flow.examples[first], flow.name)
             yield places.finding("copied-examples", spot, what, remedy, evidence)
 
 
@@ -379,17 +403,27 @@ def _find_shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
     examples = Examples(flows)
     for place, spot in enumerate(examples.spots):
         for code, copies in (("shared-example", examples.same), ("near-copies", examples.near)):
-            earlier = (examples.spots[at] for at in copies.find(spot.text) if at < place)
-            unlike = (each for each in earlier if each.flow is not spot.flow and not related(each.flow, spot.flow))
-            if (other := next(unlike, None)) is None:
+            earlier = [examples.spots[at] for at in copies.find(spot.text) if at < place]
+            other = _first_unrelated(earlier, spot.flow)
+            if other is None:
                 continue
             names, at = (other.flow.name, spot.flow.name), places.locate(*other)
-            there = f"{other.quoted} of {other.flow.name}{f' ({at})' if at.line else ''}"
-            what = f"{spot.quoted} of {spot.flow.name} {'is' if code == 'shared-example' else 'asks what'} {there}"
-            what += "." if code == "shared-example" else " does."
+            where = f" ({at})" if at.line else ""
+            copy = f"{other.quoted} of {other.flow.name}{where}"
+            if code == "shared-example":
+                what = f"{spot.quoted} of {spot.flow.name} is {copy}."
+            else:
+                what = f"{spot.quoted} of {spot.flow.name} asks what {copy} does."
             remedy = "Leave it to the flow that is right, or have each say what tells them apart."
             evidence = spot.evidence(other.text, other.flow.name)
             yield places.finding(code, spot, what, remedy, evidence, flows=names)
+
+
+def _first_unrelated(spots: Iterable[Spot], flow: BaseFlow) -> Spot | None:
+    for spot in spots:
+        if spot.flow is not flow and not related(spot.flow, flow):
+            return spot
+    return None
 
 
 _LIGHT = _FILLING | word_list("""
@@ -420,14 +454,18 @@ class NearCopies:
         bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
             return []
-        near = {*self._whole[bag], *self._less[bag], *(at for each in less for at in self._whole[each])}
+        near = {*self._whole[bag], *self._less[bag]}  # the same words, or one more than here
+        for each in less:  # one less
+            near.update(self._whole[each])
         mine, persons = request_key(text, numbers=False), _persons(text)
-        return [
-            at
-            for at in sorted(near)
-            if not equal_but_for_typo(mine, request_key(self._texts[at], numbers=False))
-            and persons != _persons(self._texts[at])[::-1]
-        ]
+        found: list[int] = []
+        for place in sorted(near):
+            other = self._texts[place]
+            is_same = equal_but_for_typo(mine, request_key(other, numbers=False))
+            swaps_persons = persons == _persons(other)[::-1]
+            if not is_same and not swaps_persons:
+                found.append(place)
+        return found
 
 
 def _persons(text: str) -> tuple[str, ...]:
@@ -439,7 +477,10 @@ def _persons(text: str) -> tuple[str, ...]:
 def _bags(text: str) -> tuple[frozenset[str], list[frozenset[str]]]:
     """Return the set of content words and, for a longer text, that set without each word in turn."""
     bag = frozenset(map(stem, words_of(text))) - _LIGHT
-    return bag, [bag - {word} for word in bag] if _LONG_ENOUGH < len(bag) <= _MOST_SAID else []
+    less: list[frozenset[str]] = []
+    if _LONG_ENOUGH < len(bag) <= _MOST_SAID:
+        less = [bag - {word} for word in bag]
+    return bag, less
 
 
 class Examples:
@@ -453,12 +494,13 @@ class Examples:
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:
     """Whether one is a direct part of the other."""
-    return any(
-        each == part.name or each is part or each is type(part)
-        for part, whole in ((one, other), (other, one))
-        for _, each in whole.links()
-    )
+    for part, whole in ((one, other), (other, one)):
+        for _, linked in whole.links():  # a part is linked by its name, as an object, or by its class
+            if linked == part.name or linked is part or linked is type(part):
+                return True
+    return False
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < _FEWEST else f"{', '.join(names[:-1])} and {names[-1]}"
+    *others, last = names
+    return f"{', '.join(others)} and {last}"
