@@ -117,26 +117,31 @@ class Audit(JsonData):
         """Return one sentence."""
         if self.promise is None:
             return "no error budget is set (max_error), so nothing is promised"
-        promised = f"promised: at most {self.promise:.1%} differ"
+        parts = [f"promised: at most {self.promise:.1%} differ"]
         whole = self.whole
-        suspected = f"; models differ about {', '.join(self.suspected)}, so all is asked" if self.suspected else ""
         if whole.share is None:
-            return f"{promised}; no answer was audited yet ({whole.alone} were given without a model){suspected}"
-        measured = f"{whole.differed} of {whole.audited} audited answers did ({whole.share:.1%})"
-        raised = [each.flow for each in self.flows if each.threshold]
-        closed = f"; the threshold was raised for {', '.join(raised)}" if raised else ""
-        return f"{promised}; {measured}{closed}{'; it was raised for all flows' if whole.threshold else ''}{suspected}"
+            parts.append(f"no answer was audited yet ({whole.alone} were given without a model)")
+        else:
+            parts.append(f"{whole.differed} of {whole.audited} audited answers did ({whole.share:.1%})")
+            raised = [each.flow for each in self.flows if each.threshold]
+            if raised:
+                parts.append(f"the threshold was raised for {', '.join(raised)}")
+            if whole.threshold:
+                parts.append("it was raised for all flows")
+        if self.suspected:
+            parts.append(f"models differ about {', '.join(self.suspected)}, so all is asked")
+        return "; ".join(parts)
 
 
 def audit_of(
-    kept: OutcomeLog, agent_id: str, promise: Callable[[str], float | None], *, keeps: bool = False
+    outcome_log: OutcomeLog, agent_id: str, promise: Callable[[str], float | None], *, keeps: bool = False
 ) -> tuple[Audit, tuple[Move, ...]]:
     """Measure the promise in a log, and return the audit with the moves of thresholds that follow from it. Blocking.
 
     Of those who measure the same log at once, one writes a move, and the others are answered with it.
 
     Args:
-        kept: The log.
+        outcome_log: The log.
         agent_id: Whose entries.
         promise: The error budget of a flow, by its name; empty for that of all others.
         keeps: Whether the moves are written into the log.
@@ -144,16 +149,18 @@ def audit_of(
     Raises:
         OutcomeLogError: The log cannot be read.
     """
-    answers, moves = kept.recall_answers(agent_id, last=_LAST, least=ASK_AGAIN, among=_NEWEST), kept.moves(agent_id)
+    answers = outcome_log.recall_answers(agent_id, last=_LAST, least=ASK_AGAIN, among=_NEWEST)
+    moves = outcome_log.moves(agent_id)
     audit, due = measure_promise(answers, moves, promise)
     if not keeps or not due:
         return audit, due
-    for each in due:
-        kept.keep_move(agent_id, each, following=moves)
-    stored = kept.moves(agent_id)
+    for move in due:
+        outcome_log.keep_move(agent_id, move, following=moves)
+    # Read again: another process may have been first, and a full disk may have refused a move.
+    stored = outcome_log.moves(agent_id)
     due = tuple(_own_moves(due, stored[len(moves) :]))
-    moves = (*stored, *(each for each in due if not _is_stored(each, stored)))
-    return _measure_audit(answers, moves, promise("")), due
+    unstored = [move for move in due if not _is_stored(move, stored)]
+    return _measure_audit(answers, (*stored, *unstored), promise("")), due
 
 
 def _own_moves(due: Iterable[Move], added: Sequence[Move]) -> Iterator[Move]:
@@ -221,12 +228,15 @@ def _measure_audit(answers: Sequence[RecallAnswer], moves: Sequence[Move], promi
     recent = _answers_since((each for each in answers if each.sure), _last_fit(moves))
     by_flow = _by_flow(recent)
     raised = {each.flow for each in moves if each.flow and _raised_threshold(moves, each.flow)}
-    flows = [_tally(name, by_flow.get(name, ()), _raised_threshold(moves, name)) for name in {*by_flow, *raised}]
-    told = [each for each in flows if each.threshold or each.differed or each.corrected]
+    notable: list[Measured] = []
+    for name in {*by_flow, *raised}:
+        measured = _tally(name, by_flow.get(name, ()), _raised_threshold(moves, name))
+        if measured.threshold or measured.differed or measured.corrected:
+            notable.append(measured)
     return Audit(
         promise=promise,
         whole=_tally("", recent, _raised_threshold(moves, "")),
-        flows=tuple(sorted(told, key=lambda each: (-each.differed - each.corrected, each.flow))),
+        flows=tuple(sorted(notable, key=lambda each: (-each.differed - each.corrected, each.flow))),
         moves=tuple(moves),
         suspected=suspected_flows(answers),
         silent=_silent(answers),
@@ -257,26 +267,27 @@ def _move_of(
         return None
     threshold = _raised_threshold(moves, flow)
     changed = _last_change(moves, flow)
-    heard = [
-        each
-        for each in _answers_since(answers, max(changed, _last_fit(moves)))
-        if each.differs is not None or not each.asked
-    ]
-    in_force = [each for each in heard if each.confidence >= threshold]
-    audited = [each for each in in_force if each.asked]
-    alone = [each for each in in_force if not each.asked]
-    for group in (audited, alone):
+    audited: list[RecallAnswer] = []
+    alone: list[RecallAnswer] = []
+    for each in _answers_since(answers, max(changed, _last_fit(moves))):
+        if each.confidence < threshold:
+            continue
+        if not each.asked:
+            alone.append(each)
+        elif each.differs is not None:  # else the model that was asked did not answer
+            audited.append(each)
+    for group, what in ((audited, _AUDITED), (alone, _CORRECTED)):
         wrong = [each.confidence for each in group if each.differs]
         if _is_broken(len(wrong), len(group), promise, by_chance):
             return Move(
                 at=time(),
                 kind="raised",
                 flow=flow,
-                threshold=min(max(wrong) + _STEP, _CLOSED),
+                threshold=min(max(wrong) + _STEP, _CLOSED),  # just above the surest of those that were wrong
                 promise=promise,
                 measured=len(wrong) / len(group),
                 requests=len(group),
-                why=f"{len(wrong)} of {len(group)} {_AUDITED if group is audited else _CORRECTED}",
+                why=f"{len(wrong)} of {len(group)} {what}",
             )
     since = _answers_since(answers, changed)  # a fit is no reason to wait longer
     below = [each for each in since if each.asked and each.differs is not None and each.confidence < threshold]
@@ -305,10 +316,11 @@ def _is_broken(wrong: int, of: int, promise: float, by_chance: float) -> bool:
         return False
     if promise <= 0:
         return True
-    fewer = (
+    # The probability of fewer wrong ones; by logarithms, since factorials of thousands are no floats.
+    fewer = [
         exp(lgamma(of + 1) - lgamma(k + 1) - lgamma(of - k + 1) + k * log(promise) + (of - k) * log1p(-promise))
         for k in range(wrong)
-    )
+    ]
     return 1 - fsum(fewer) < by_chance
 
 
@@ -351,5 +363,7 @@ def _tally(flow: str, answers: Iterable[RecallAnswer], threshold: float) -> Meas
 
 def _raised_threshold(moves: Sequence[Move], flow: str) -> float:
     """Return the threshold to which the last move of a flow, or of all, raised it; 0 where it was lowered again."""
-    last = next((each for each in reversed(moves) if each.flow == flow and each.kind != "fitted"), None)
-    return last.threshold if last is not None and last.kind == "raised" else 0.0
+    for move in reversed(moves):
+        if move.flow == flow and move.kind != "fitted":
+            return move.threshold if move.kind == "raised" else 0.0
+    return 0.0

@@ -219,10 +219,12 @@ def _read_list(text: object, kind: Any) -> tuple[Any, ...]:
 def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     """Build an entry from a row of `COLUMNS` and what was said about it."""
     _check_row(row)
-    values = dict(zip(_FIELDS, row, strict=False))
-    values |= {name: _read_list(values[name], str) for name in ("chosen", "candidates")}
+    values = dict(zip(_FIELDS, row, strict=False))  # the columns of the source come behind them
+    for name in ("chosen", "candidates"):
+        values[name] = _read_list(values[name], str)
     values["confidences"] = _read_list(values["confidences"], int | float | None)
-    values |= {name: bool(values[name]) for name in ("alone", "asked", "sure")}
+    for name in ("alone", "asked", "sure"):  # SQLite has no booleans
+        values[name] = bool(values[name])
     values["chosen_by"] = _source(*row[-OF_SOURCE:])
     correction = correction_of(said)
     if correction is not None:
@@ -265,8 +267,10 @@ def recall_answer(row: tuple[Any, ...], said: Sequence[Feedback], *, sure: bool)
     elif asked and kind == "model":
         right = _read_list(chosen, str)
     differs: bool | None = None
-    if right is not None:
-        differs = tuple(right) != (flow,) if sure else flow not in right
+    if right is not None and sure:
+        differs = tuple(right) != (flow,)
+    elif right is not None:
+        differs = flow not in right
     return RecallAnswer(n=n, flow=flow, confidence=float(confidence), sure=sure, asked=bool(asked), differs=differs)
 
 

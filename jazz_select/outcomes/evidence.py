@@ -107,7 +107,9 @@ def witness_of(source: Source) -> str:
     All that come with one key are one witness, since whoever holds it can begin as many conversations as they like. So
     are all of the same process that belong to no conversation.
     """
-    return f"key {source.key}" if source.key else f"conversation {source.name}"
+    if source.key:
+        return f"key {source.key}"
+    return f"conversation {source.name}"
 
 
 def is_contradicted(entry: Logged) -> bool:
@@ -122,15 +124,18 @@ def same_request(text: str) -> str:
     number: "transfer -5" is not "transfer 5", nor is "10.5" "10 5".
     """
     folded = nfkc(text).casefold()
-    telling = {found.start() for found in _TELLING.finditer(folded)}
-    kept = [
-        each if is_of_word(each) or place in telling or category(each)[0] == "S" else " "
-        for place, each in enumerate(folded)
-    ]
+    distinctive = {found.start() for found in _DISTINCTIVE.finditer(folded)}
+    kept: list[str] = []
+    for place, char in enumerate(folded):
+        is_symbol = category(char)[0] == "S"
+        if is_of_word(char) or place in distinctive or is_symbol:
+            kept.append(char)
+        else:
+            kept.append(" ")
     return " ".join("".join(kept).split())
 
 
-_TELLING: Final = compiled(r"(?<=[^\W\d_])#|-(?=\d)|(?<=\d)[.,](?=\d)")
+_DISTINCTIVE: Final = compiled(r"(?<=[^\W\d_])#|-(?=\d)|(?<=\d)[.,](?=\d)")
 """Punctuation that tells requests apart where it stands."""
 
 
@@ -172,15 +177,16 @@ def read_evidence(
     left_out = Counter[str]()
     for entry in entries:
         text = same_request(entry.request)
-        if why := _why_not(entry, text) or why_unfit(entry.request):
+        why = _why_unusable(entry, text) or why_unfit(entry.request)
+        if why:
             left_out[why] += 1
             continue
-        found = _said_of(entry)
+        found = _evidence_of(entry)
         if not isinstance(found, str) and found.right != NONE and found.right not in known:
             found = "its flow is not in the catalogue"
         if entry.corrected_by is not None and entry.corrected_by.kind == "person":
             own = found if isinstance(found, Evidence) and found.by_person else None
-            words.setdefault(text, []).append(_Word(_said_at(entry), own, is_taken_back=entry.is_taken_back))
+            words.setdefault(text, []).append(_Word(_corrected_at(entry), own, is_taken_back=entry.is_taken_back))
         if isinstance(found, str):
             left_out[found] += 1
         elif isinstance(found, Hint):
@@ -189,16 +195,13 @@ def read_evidence(
             alone.setdefault(text, found)
         elif not found.by_person:
             models.setdefault(text, []).append(found)
-    spoken = {text for text, said in words.items() if not all(each.is_taken_back for each in said)}
-    last_words = [_last_word(said) for said in words.values()]
-    certain = [word for word in last_words if word is not None]
-    certain.extend(_of_models(said) for text, said in models.items() if text not in spoken)
-    unspoken = [each for text, each in alone.items() if text not in spoken and text not in models]
+    decided = {text for text, of_persons in words.items() if _is_decided(of_persons)}
+    only_recalled = [each for text, each in alone.items() if text not in decided and text not in models]
     return LogEvidence(
-        certain=tuple(sorted(certain, key=lambda each: each.at)),
+        certain=tuple(_certain_evidence(words, models, decided)),
         # Even words that were taken back keep hints unheard, until a person speaks.
         hints=tuple(each for each in hints if same_request(each.request) not in words),
-        alone=tuple(unspoken),
+        alone=tuple(only_recalled),
         may_change=known if may_change is None else frozenset(may_change),
         left_out=dict(left_out),
     )
@@ -213,7 +216,27 @@ class _Word:
     is_taken_back: bool
 
 
-def _said_at(entry: Logged) -> float:
+def _is_decided(words: Iterable[_Word]) -> bool:
+    """Whether a word of a person stands."""
+    return not all(word.is_taken_back for word in words)
+
+
+def _certain_evidence(
+    words: Mapping[str, Sequence[_Word]], models: Mapping[str, Sequence[Evidence]], decided: Collection[str]
+) -> list[Evidence]:
+    """Return the last words of persons, and what models chose where no person decided, the oldest first."""
+    found: list[Evidence] = []
+    for of_persons in words.values():
+        last = _last_word(of_persons)
+        if last is not None:
+            found.append(last)
+    for text, choices in models.items():
+        if text not in decided:
+            found.append(_merge_models(choices))
+    return sorted(found, key=lambda each: each.at)
+
+
+def _corrected_at(entry: Logged) -> float:
     return entry.at if entry.corrected_at is None else entry.corrected_at
 
 
@@ -221,34 +244,39 @@ def _last_word(entries: Iterable[_Word]) -> Evidence | None:
     """Return what persons said last about a request; None if that is nothing that can be learned."""
     last: Evidence | None = None
     for word in sorted(entries, key=lambda each: each.at):
-        last = None if word.found is None else _merge_evidence(last, word.found)
+        if word.found is None:
+            last = None  # what was said before no longer counts
+        else:
+            last = _merge_evidence(last, word.found)
     return last
 
 
-def _why_not(entry: Logged, text: str) -> str:
+def _why_unusable(entry: Logged, text: str) -> str:
     if not text:
         return "its text was not kept"
-    return "" if entry.alone else "it needs what was said before"
+    if not entry.alone:
+        return "it needs what was said before"
+    return ""
 
 
-def _said_of(entry: Logged) -> Evidence | Hint | str:
+def _evidence_of(entry: Logged) -> Evidence | Hint | str:
     """Return what an entry says; a text says why it says nothing."""
     source = entry.corrected_by
     if source is None or entry.right is None:
-        return _chosen_in(entry)
+        return _evidence_of_choice(entry)
     if len(entry.right) > 1:
         return "several flows are right for it"
     right = "".join(entry.right)
     if source.kind == "person":
         return _evidence(entry, right, source)
     if not is_contradicted(entry) and entry.chosen_by.kind == "model":
-        return _chosen_in(entry)  # which it confirms
+        return _evidence_of_choice(entry)  # which it confirms
     if source.kind == "agent" and not entry.right:
         return "it was called off"  # which says nothing of what would have been right
-    return _hint(entry, right, source, said_at=_said_at(entry))
+    return _hint(entry, right, source, said_at=_corrected_at(entry))
 
 
-def _chosen_in(entry: Logged) -> Evidence | Hint | str:
+def _evidence_of_choice(entry: Logged) -> Evidence | Hint | str:
     if len(entry.chosen) > 1:
         return "several flows were chosen for it"
     right, source = "".join(entry.chosen), entry.chosen_by
@@ -256,7 +284,9 @@ def _chosen_in(entry: Logged) -> Evidence | Hint | str:
         return _evidence(entry, right, source)
     if source.kind == "user":
         return _hint(entry, right, source, said_at=entry.at)
-    return _evidence(entry, right, source) if entry.reason == Reason.CONFIDENT.value else "nobody was asked"
+    if entry.reason == Reason.CONFIDENT.value:
+        return _evidence(entry, right, source)  # recall's, with a trust of 0
+    return "nobody was asked"
 
 
 def _evidence(entry: Logged, right: str, source: Source) -> Evidence:
@@ -291,27 +321,27 @@ def _merge_evidence(earlier: Evidence | None, found: Evidence) -> Evidence:
     return replace(earlier, source=found.source, ids=(*earlier.ids, *found.ids))
 
 
-def _of_models(said: Sequence[Evidence]) -> Evidence:
+def _merge_models(choices: Sequence[Evidence]) -> Evidence:
     """Return the choice that most of a request's entries have, the latest of several; less trusted if they differ.
 
     Of the entries that came with one key the last counts, since repetition is no evidence.
     """
-    last = {witness_of(each.source): place for place, each in enumerate(said)}
-    heard: list[Evidence] = []
-    for place, each in enumerate(said):
+    last = {witness_of(each.source): place for place, each in enumerate(choices)}
+    counted: list[Evidence] = []
+    for place, each in enumerate(choices):
         if not each.source.key or last[witness_of(each.source)] == place:
-            heard.append(each)
-    counts = Counter(each.right for each in heard)
-    latest = {each.right: place for place, each in enumerate(heard)}
+            counted.append(each)
+    counts = Counter(each.right for each in counted)
+    latest = {each.right: place for place, each in enumerate(counted)}
     right = max(counts, key=lambda name: (counts[name], latest[name]))
-    agreeing = [each for each in heard if each.right == right]
+    agreeing = [each for each in counted if each.right == right]
     witnesses = {witness_of(each.source) for each in agreeing}
     # The ids are those of all its entries, also of those that were not counted.
-    own = [each for each in said if each.right == right]
+    own = [each for each in choices if each.right == right]
     ids: list[str] = []
     for each in own:
         ids.extend(each.ids)
-    share = len(agreeing) / len(heard)
+    share = len(agreeing) / len(counted)
     return replace(own[0], trust=own[0].trust * share, ids=tuple(ids), witnesses=len(witnesses))
 
 
@@ -337,14 +367,14 @@ def witnessed(
         for place, text in enumerate(texts):
             places.setdefault(text, []).append(place)
         alike = [places[text] for text in texts]
-    standing = _last_hints(hints, texts)
+    undisputed = _undisputed_hints(hints, texts)
     kept: dict[tuple[str, str], Evidence] = {}
     for place, (hint, text, near) in enumerate(zip(hints, texts, alike, strict=True)):
-        if place not in standing or hint.right in may_change:
+        if place not in undisputed or hint.right in may_change:
             continue
         agreeing = {hint.witness}
         for other in near:
-            if other in standing and hints[other].right == hint.right:
+            if other in undisputed and hints[other].right == hint.right:
                 agreeing.add(hints[other].witness)
         if len(agreeing) < WITNESSES:
             continue
@@ -366,7 +396,7 @@ def witnessed(
     return tuple(kept.values())
 
 
-def _last_hints(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
+def _undisputed_hints(hints: Sequence[Hint], texts: Sequence[str]) -> frozenset[int]:
     """Return the places of each witness's last hint about a request, of requests about which all witnesses agree."""
     last: dict[tuple[str, str], int] = {}
     for place in sorted(range(len(hints)), key=lambda each: hints[each].said_at):

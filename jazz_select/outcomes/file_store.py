@@ -138,9 +138,8 @@ def _is_empty(database: sqlite3.Connection) -> bool:
 
 
 def _check(path: Path, database: sqlite3.Connection) -> None:
-    application, version = (
-        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
+    application = database.execute("PRAGMA application_id").fetchone()[0]
+    version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != _APPLICATION:
         raise OutcomeLogError(
             str(path), "it is a database of something else", advice="Name another file, or one that is not there yet"
@@ -195,11 +194,10 @@ def _file_error(path: Path, error: Exception) -> OutcomeLogError:
     if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
         error = ValueError("it takes more steps to read than a log of its size can need")
     damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-    advice = (
-        "It was left as it is: move it away, and a new one is begun (sqlite3 FILE .recover saves what can be)"
-        if damaged or isinstance(error, ValueError | TypeError)
-        else "Name a file in a folder that can be written"
-    )
+    if damaged or isinstance(error, ValueError | TypeError):
+        advice = "It was left as it is: move it away, and a new one is begun (sqlite3 FILE .recover saves what can be)"
+    else:
+        advice = "Name a file in a folder that can be written"
     return OutcomeLogError(str(path), describe_error(error), advice=advice)
 
 
@@ -256,9 +254,12 @@ class FileLogStore:
 
     def entries(self, which: EntryFilter) -> Iterator[Logged]:
         """Yield entries, the oldest first."""
-        options = {"agent = ?": which.agent_id, "at >= ?": which.since, "key = ?": which.key}
-        conditions = [name for name, value in options.items() if value is not None]
-        wanted = [value for value in options.values() if value is not None]
+        conditions: list[str] = []
+        wanted: list[object] = []
+        for condition, value in (("agent = ?", which.agent_id), ("at >= ?", which.since), ("key = ?", which.key)):
+            if value is not None:
+                conditions.append(condition)
+                wanted.append(value)
         if which.corrected is not None:
             conditions.append(_CORRECTED if which.corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -275,7 +276,9 @@ class FileLogStore:
         """Return the entry of this id."""
         with _reading(self.path) as database:
             row = database.execute(f"{_READ} WHERE id = ?", (entry,)).fetchone()
-            return None if row is None else logged(row, _feedback_in(database, [entry]).get(entry, ()))
+            if row is None:
+                return None
+            return logged(row, _feedback_in(database, [entry]).get(entry, ()))
 
     def feedback(self, entry: str) -> tuple[Feedback, ...]:
         """Return the last word of each source about an entry."""
@@ -333,13 +336,14 @@ class FileLogStore:
 
 
 def _sweep(database: sqlite3.Connection, retention: Retention) -> None:
-    now, gone = time(), 0
+    now = time()
+    deleted = 0
     if retention.keep_s is not None:
-        gone += database.execute("DELETE FROM entries WHERE at < ?", (now - retention.keep_s,)).rowcount
+        deleted += database.execute("DELETE FROM entries WHERE at < ?", (now - retention.keep_s,)).rowcount
     if retention.max_entries is not None:
         too_many = "DELETE FROM entries WHERE n <= (SELECT max(n) FROM entries) - ?"
-        gone += database.execute(too_many, (retention.max_entries,)).rowcount
-    if gone:  # recent feedback may precede its entry, which another process has yet to write
+        deleted += database.execute(too_many, (retention.max_entries,)).rowcount
+    if deleted:  # recent feedback may precede its entry, which another process has yet to write
         old = "DELETE FROM feedback WHERE at < ? AND entry NOT IN (SELECT id FROM entries)"
         database.execute(old, (now - _GRACE_S,))
         database.execute("PRAGMA incremental_vacuum").fetchall()

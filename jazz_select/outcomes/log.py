@@ -208,8 +208,9 @@ class OutcomeLog:
         """
         if right is not None and len(right) > MOST_RIGHT:
             raise ConfigError(f"right must have at most {MOST_RIGHT} names of flows, got {len(right)}")
-        source = said_by("user") if source is None else source
-        if wait_s := self._writer.seconds_until_room(source.key):
+        source = current_source("user") if source is None else source
+        wait_s = self._writer.seconds_until_room(source.key)
+        if wait_s:
             raise OutcomeQuotaError(self.name, source.key, retry_after=wait_s)
         before = self.dropped
         self.hint(entry, right, note=note, source=source)
@@ -223,7 +224,7 @@ class OutcomeLog:
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
         try:
-            source = said_by("agent") if source is None else source
+            source = current_source("agent") if source is None else source
             names = TAKEN_BACK if right is None else _names(right[:MOST_RIGHT])
             row = (entry, time(), names, self._redact_text(note), *_columns_of(source))
             self._writer.put("feedback", row)
@@ -387,7 +388,7 @@ def is_id(entry: object) -> bool:
     return isinstance(entry, str) and bool(entry) and as_text(entry) == entry
 
 
-def said_by(kind: SourceKind, name: str = "") -> Source:
+def current_source(kind: SourceKind, name: str = "") -> Source:
     """Return the source of what is said now: with the current caller's key, and by default in its conversation."""
     return Source(kind=kind, name=name or current_conversation(), key=current_caller().key)
 
@@ -396,10 +397,10 @@ def source_of(decision: Decision) -> Source:
     """Return who chose: a model, the user who answered a question, or recall where nobody was asked or answered."""
     reason = decision.reason
     if reason is Reason.USER:
-        return said_by("user")
-    if reason in {Reason.LLM, Reason.DECIDER} or (
-        reason is Reason.NONE and _asks_model(decision) and not decision.error
-    ):
+        return current_source("user")
+    # Recall finds that nothing fits as well: it is the model's word only where one answered.
+    is_models_none = reason is Reason.NONE and _asks_model(decision) and not decision.error
+    if reason in {Reason.LLM, Reason.DECIDER} or is_models_none:
         return Source(kind="model", name=decision.model, key=current_caller().key)
     return Source(kind="recall", key=current_caller().key)
 
@@ -410,8 +411,9 @@ def _columns_of(source: Source) -> tuple[str, str, str]:
 
 def _asks_model(decision: Decision) -> bool:
     """Whether a chat model or a decision model was asked, even if it failed."""
-    said = decision.raw_reply is not None or decision.attempts > 0 or bool(decision.error)
-    return said or any(each.calls or each.outcome == "failed" for each in decision.stages)
+    if decision.raw_reply is not None or decision.attempts > 0 or decision.error:
+        return True
+    return any(each.calls or each.outcome == "failed" for each in decision.stages)
 
 
 def _names(names: Sequence[str]) -> str:

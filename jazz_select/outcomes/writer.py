@@ -64,19 +64,24 @@ class LogWriter:
             self.lost(1, f"key {key!r} has written its {self._hourly_bytes} bytes of this hour")
             return False
         if self._hourly_bytes is not None:
+            length = sum(len(each) for each in line.values if isinstance(each, str))
             with self._counting:
-                self._written[key] += _LINE_BYTES + sum(len(each) for each in line.values if isinstance(each, str))
+                self._written[key] += _LINE_BYTES + length
+        why_lost = ""
         with self._lock:  # shared with `close`: rows queued before it are written, and none is queued after
-            closed = self._closed
-            if room := not closed and self._queue.qsize() < _MOST_QUEUED:
+            if self._closed:
+                why_lost = "the log is closed"
+            elif self._queue.qsize() >= _MOST_QUEUED:
+                why_lost = f"{_MOST_QUEUED} lines wait to be written"
+            else:
                 if self._thread is None:  # before queuing: a thread may be unavailable
                     thread = threading.Thread(target=self._run, name="jazz-select-outcomes", daemon=True)
                     thread.start()
                     self._thread = thread
                 self._queue.put(line)
-        if not room:
-            self.lost(1, "the log is closed" if closed else f"{_MOST_QUEUED} lines wait to be written")
-        return room
+        if why_lost:  # counted outside of the lock, since a logging handler may take its time
+            self.lost(1, why_lost)
+        return not why_lost
 
     def lost(self, lines: int, why: str) -> None:
         """Count lost rows, and warn once until a row is written again."""
@@ -96,7 +101,9 @@ class LogWriter:
             if now - self._hour >= _HOUR_S:
                 self._hour = now
                 self._written.clear()
-            return self._hour + _HOUR_S - now if self._written[key] >= self._hourly_bytes else 0.0
+            if self._written[key] < self._hourly_bytes:
+                return 0.0
+            return self._hour + _HOUR_S - now
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until every queued row is written or lost; return False after `timeout_s`."""
@@ -122,19 +129,19 @@ class LogWriter:
             self._thread.join(_CLOSING_S)
 
     def _run(self) -> None:
-        taken: list[LogLine | threading.Event | None] = []
-        while None not in taken:
-            taken = [self._queue.get()]
-            self._hurry.wait(_GATHER_S)
+        items: list[LogLine | threading.Event | None] = []
+        while None not in items:
+            items = [self._queue.get()]
+            self._hurry.wait(_GATHER_S)  # rows that come meanwhile go into the same transaction
             self._hurry.clear()
-            taken += [self._queue.get() for _ in range(self._queue.qsize())]
-            batch = [each for each in taken if isinstance(each, LogLine)]
+            items += [self._queue.get() for _ in range(self._queue.qsize())]
+            batch = [each for each in items if isinstance(each, LogLine)]
             try:
                 if batch:
                     self._write(batch)
             except Exception as error:  # noqa: BLE001 - the thread has to live: there is no other one
                 self.lost(len(batch), describe_error(error))
-            for each in taken:
+            for each in items:
                 if isinstance(each, threading.Event):
                     each.set()
         self._store.close()
@@ -168,9 +175,11 @@ class LogWriter:
 
 
 def _storable(value: object) -> object:
-    if value is None or isinstance(value, float):
-        return value if value is None or isfinite(value) else None
-    if isinstance(value, int):
+    if value is None:
+        return None
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, int):  # SQLite's integers have 64 bits
         return max(-_WIDEST, min(_WIDEST, int(value)))
     return as_text(value)
 

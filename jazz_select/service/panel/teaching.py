@@ -31,7 +31,7 @@ from jazz_select.json_values import is_array, plain
 from jazz_select.outcomes.callers import Caller
 from jazz_select.outcomes.entries import Logged
 from jazz_select.outcomes.evidence import same_request
-from jazz_select.outcomes.log import OutcomeLog, said_by
+from jazz_select.outcomes.log import OutcomeLog, current_source
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody
@@ -99,7 +99,7 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
         told |= await _made_live(catalogue, problems)
     try:
         if catalogue.log is not None:
-            person = said_by("person", body.by.strip())
+            person = current_source("person", body.by.strip())
             await catalogue.live.selector.feedback(entry, right=right, note=body.note, source=person)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
@@ -421,7 +421,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
     told = await _made_live(catalogue, problems)
     try:
         if catalogue.log is not None:
-            person = said_by("person", body.by.strip())
+            person = current_source("person", body.by.strip())
             await compute(partial(tell_unlearned, source=person), catalogue.log, *learned)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | what was taken back is not told to the log", catalogue.agent_id, exc_info=error)

@@ -33,20 +33,20 @@ def entry(
     *,
     by: Source = MODEL,
     right: tuple[str, ...] | None = None,
-    said_by: Source | None = None,
+    current_source: Source | None = None,
     at: float = 0.0,
     said_at: float | None = None,
 ) -> Logged:
     own = (chosen,) if chosen else ()
     return Logged(
-        id=f"{request}|{by}|{said_by}|{at}",
+        id=f"{request}|{by}|{current_source}|{at}",
         at=at,
         request=request,
         chosen=own,
         candidates=("track", "refund"),
         chosen_by=by,
         right=right,
-        corrected_by=said_by,
+        corrected_by=current_source,
         corrected_at=said_at,
     )
 
@@ -71,20 +71,24 @@ CASES = {
     "a model's choice": Said(entry(), ("track", TRUST["model"])),
     "a model's none": Said(entry(chosen=""), ("", TRUST["model"])),
     "a model's choice that the user confirms": Said(
-        entry(right=("track",), said_by=user("app")), ("track", TRUST["model"])
+        entry(right=("track",), current_source=user("app")), ("track", TRUST["model"])
     ),
-    "a model's choice that a user contradicts": Said(entry(right=("refund",), said_by=user("app")), "hint"),
+    "a model's choice that a user contradicts": Said(entry(right=("refund",), current_source=user("app")), "hint"),
     "a model's choice that an agent saw called off": Said(
-        entry(right=(), said_by=Source(kind="agent")), "it was called off"
+        entry(right=(), current_source=Source(kind="agent")), "it was called off"
     ),
-    "a model's choice that an agent saw changed": Said(entry(right=("refund",), said_by=Source(kind="agent")), "hint"),
-    "a person's correction": Said(entry(right=("refund",), said_by=ADA), ("refund", 1.0)),
-    "a person who agrees": Said(entry(right=("track",), said_by=ADA), ("track", 1.0)),
-    "a person who says none": Said(entry(right=(), said_by=ADA), ("", 1.0)),
-    "a person who names two": Said(entry(right=("track", "refund"), said_by=ADA), "several flows are right for it"),
+    "a model's choice that an agent saw changed": Said(
+        entry(right=("refund",), current_source=Source(kind="agent")), "hint"
+    ),
+    "a person's correction": Said(entry(right=("refund",), current_source=ADA), ("refund", 1.0)),
+    "a person who agrees": Said(entry(right=("track",), current_source=ADA), ("track", 1.0)),
+    "a person who says none": Said(entry(right=(), current_source=ADA), ("", 1.0)),
+    "a person who names two": Said(
+        entry(right=("track", "refund"), current_source=ADA), "several flows are right for it"
+    ),
     "recall's own choice": Said(entry(by=RECALL), "nobody was asked"),
     "a user's pick": Said(entry(by=user("app")), "hint"),
-    "a user's word about recall's choice": Said(entry(by=RECALL, right=("track",), said_by=user("app")), "hint"),
+    "a user's word about recall's choice": Said(entry(by=RECALL, right=("track",), current_source=user("app")), "hint"),
     "a text that was not kept": Said(entry(" "), "its text was not kept"),
     "a turn within a conversation": Said(replace(entry(), alone=False), "it needs what was said before"),
     "a flow that is gone": Said(entry(chosen="old"), "its flow is not in the catalogue"),
@@ -109,12 +113,12 @@ def test_weight_follows_the_source(case: Said) -> None:
 def test_a_persons_word_stands_against_all_others_and_the_last_of_two_counts() -> None:
     models = [entry(at=at) for at in range(20)]
     hint = entry("Where is it?", by=user("other"), chosen="track")
-    by_ada = entry("where is it", right=("refund",), said_by=ADA, at=30)
+    by_ada = entry("where is it", right=("refund",), current_source=ADA, at=30)
     found = read(*models, hint, by_ada)
     assert told(found) == [("where is it", "refund", 1.0)]
     assert found.hints == ()
     assert found.certain[0].by_person
-    later = entry("WHERE  is it?!", right=("cancel",), said_by=BOB, at=40)
+    later = entry("WHERE  is it?!", right=("cancel",), current_source=BOB, at=40)
     assert [each.right for each in read(*models, by_ada, later).certain] == ["cancel"]
     assert [each.right for each in read(*models).certain] == ["track"], "taken back, it is as if it was never said"
 
@@ -161,7 +165,7 @@ WITNESSES = {
 @pytest.mark.spec("016.3")
 @pytest.mark.parametrize(("sources", "counts"), WITNESSES.values(), ids=WITNESSES.keys())
 def test_a_hint_needs_independent_witnesses_and_one_key_is_one(sources: list[Source], *, counts: bool) -> None:
-    said = [entry(by=RECALL, right=("track",), said_by=each, at=at) for at, each in enumerate(sources)]
+    said = [entry(by=RECALL, right=("track",), current_source=each, at=at) for at, each in enumerate(sources)]
     found = read(*said)
     assert found.certain == ()
     assert len(found.hints) == len(sources)
@@ -171,7 +175,7 @@ def test_a_hint_needs_independent_witnesses_and_one_key_is_one(sources: list[Sou
 
 @pytest.mark.spec("016.3")
 def test_no_number_of_hints_leads_to_a_flow_that_may_change_something() -> None:
-    said = [entry(by=RECALL, right=("cancel",), said_by=user(f"key{number}")) for number in range(100)]
+    said = [entry(by=RECALL, right=("cancel",), current_source=user(f"key{number}")) for number in range(100)]
     hints = read(*said).hints
     assert witnessed(hints, may_change=["cancel"]) == ()
     assert [each.right for each in witnessed(hints, may_change=[])] == ["cancel"]
@@ -190,7 +194,7 @@ def test_requests_that_mean_the_same_are_witnesses_of_each_other() -> None:
 
 def hinted(*said: tuple[str, str, float]) -> list[tuple[str, str]]:
     """What counts of hints: each a key, a flow, and when it was said; all were asked at the same time."""
-    entries = [entry(by=RECALL, right=(flow,), said_by=user(key), said_at=at) for key, flow, at in said]
+    entries = [entry(by=RECALL, right=(flow,), current_source=user(key), said_at=at) for key, flow, at in said]
     return [(each.request, each.right) for each in witnessed(read(*entries).hints, may_change=[])]
 
 
@@ -212,8 +216,8 @@ def test_hints_that_disagree_do_not_count() -> None:
 
 def test_contradiction_is_of_what_was_chosen() -> None:
     assert not is_contradicted(entry())
-    assert not is_contradicted(entry(right=("track",), said_by=ADA))
-    assert is_contradicted(entry(right=(), said_by=ADA))
+    assert not is_contradicted(entry(right=("track",), current_source=ADA))
+    assert is_contradicted(entry(right=(), current_source=ADA))
 
 
 @pytest.mark.parametrize("text", ["Where is it?", "where  IS it", "\uff37here is it!", "where-is it"])
@@ -223,15 +227,15 @@ def test_the_same_request_in_other_spelling(text: str) -> None:
 
 @pytest.mark.spec("016.3")
 def test_of_persons_words_the_last_said_counts_not_the_last_asked() -> None:
-    first = entry(right=("refund",), said_by=ADA, at=1, said_at=9)
-    second = entry(right=("cancel",), said_by=BOB, at=2, said_at=5)
+    first = entry(right=("refund",), current_source=ADA, at=1, said_at=9)
+    second = entry(right=("cancel",), current_source=BOB, at=2, said_at=5)
     assert [each.right for each in read(first, second).certain] == ["refund"]
 
 
 @pytest.mark.spec("016.3")
 def test_a_persons_word_that_is_taken_back_later_is_no_truth() -> None:
-    word = entry(right=("refund",), said_by=ADA, at=1, said_at=5)
-    back = entry(by=RECALL, said_by=BOB, at=2, said_at=9)
+    word = entry(right=("refund",), current_source=ADA, at=1, said_at=5)
+    back = entry(by=RECALL, current_source=BOB, at=2, said_at=9)
     assert read(word, back).certain == ()
     again = replace(back, corrected_at=4.0)
     assert [each.right for each in read(word, again).certain] == ["refund"], "said again after that"
@@ -250,7 +254,7 @@ SPOKEN = {
 def test_what_a_person_spoke_of_is_learned_from_nobody_else(right: tuple[str, ...]) -> None:
     alone = replace(entry("Where is it?", by=RECALL, at=3), reason="confident")
     others = [entry(at=1), entry(by=user("a"), at=2), entry(by=user("b"), at=2), alone]
-    word = entry("WHERE is it", right=right, said_by=ADA, at=4)
+    word = entry("WHERE is it", right=right, current_source=ADA, at=4)
     for said in ([*others, word], [word, *others]):
         found = read(*said)
         assert (found.hints, found.alone) == ((), ())
@@ -259,14 +263,14 @@ def test_what_a_person_spoke_of_is_learned_from_nobody_else(right: tuple[str, ..
 
 @pytest.mark.spec("016.3")
 def test_several_flows_said_later_stand_against_one() -> None:
-    one = entry(right=("refund",), said_by=ADA, at=1)
-    several = entry(right=("refund", "track"), said_by=BOB, at=2)
+    one = entry(right=("refund",), current_source=ADA, at=1)
+    several = entry(right=("refund", "track"), current_source=BOB, at=2)
     assert read(one, several).certain == ()
 
 
 @pytest.mark.spec("016.3")
 def test_a_hint_that_a_person_took_back_is_none() -> None:
-    picks = [entry(by=user("a"), said_by=ADA, at=1), entry(by=user("b"), at=2), entry(by=user("c"), at=3)]
+    picks = [entry(by=user("a"), current_source=ADA, at=1), entry(by=user("b"), at=2), entry(by=user("c"), at=3)]
     assert read(*picks).hints == ()
     assert [each.right for each in read(entry(at=1), *picks).certain] == ["track"], "a model's choice stands"
 
@@ -290,7 +294,7 @@ OTHERS = {
 @pytest.mark.parametrize(("one", "other"), OTHERS.values(), ids=OTHERS.keys())
 def test_what_tells_requests_apart_stays(one: str, other: str) -> None:
     assert same_request(one) != same_request(other)
-    found = read(entry(one, right=("refund",), said_by=ADA), entry(other, at=1))
+    found = read(entry(one, right=("refund",), current_source=ADA), entry(other, at=1))
     assert [(each.request, each.right) for each in found.certain] == [(one, "refund"), (other, "track")]
 
 
