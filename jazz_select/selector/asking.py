@@ -70,9 +70,11 @@ def question_in(asked: object) -> UserQuestion | None:
         known = value_of(UserQuestion, asdict(question))
     except (ConfigError, TypeError, RecursionError) as error:
         raise ConfigError(_NOT_AS_IT_WAS) from error
-    texts = (known.text, known.request, *(text for each in known.options for text in astuple(each)))
-    as_given = known == replace(question, options=tuple(question.options))
-    if not as_given or len(known.options) > _MOST_OPTIONS or sum(map(len, texts)) > _MOST_LETTERS:
+    texts = [known.text, known.request]
+    for option in known.options:
+        texts += astuple(option)
+    is_as_given = known == replace(question, options=tuple(question.options))
+    if not is_as_given or len(known.options) > _MOST_OPTIONS or sum(map(len, texts)) > _MOST_LETTERS:
         raise ConfigError(_NOT_AS_IT_WAS)
     return known
 
@@ -110,22 +112,24 @@ def flow_question(
 
 def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]) -> UserQuestion | None:
     """Return the question if all its options are among `candidates`: it must not reveal a flow to whom it is closed."""
+    if question is None:
+        return None
     offered = {each.flow_id for each in candidates}
-    return question if question and all(each.flow_id in offered for each in question.options) else None
+    return question if all(each.flow_id in offered for each in question.options) else None
 
 
 def _distinct_descriptions(flows: Sequence[BaseFlow]) -> list[str]:
     """Return distinct descriptions: effects that are not shared; else conditions, or what the flows do."""
     effects = [list(map(_without_end, flow.desired_effects)) for flow in flows]
     shared = set(effects[0]).intersection(*effects[1:])
-    said: list[str] = []
+    texts: list[str] = []
     for own in effects:
-        said.append("; ".join(effect for effect in own if effect and effect not in shared))
+        texts.append("; ".join(effect for effect in own if effect and effect not in shared))
     for other in ("condition", "description"):
-        if all(said) and len(set(said)) == len(said):
+        if all(texts) and len(set(texts)) == len(texts):
             break
-        said = [_without_end(str(getattr(flow, other))) for flow in flows]
-    return [beginning(text, _LONGEST) for text in said]
+        texts = [_without_end(str(getattr(flow, other))) for flow in flows]
+    return [beginning(text, _LONGEST) for text in texts]
 
 
 def _without_end(text: str) -> str:
@@ -143,19 +147,25 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
     """
     if len(answer) > _LONGEST_ANSWER:
         return None
-    said = _plain(answer)
-    named = [each for each in options if said and said in {_plain(each.title), _plain(each.flow_name)}]
+    plain = _plain(answer)
+    named = [each for each in options if plain and plain in {_plain(each.title), _plain(each.flow_name)}]
     if named:
         return named[0] if len(named) == 1 else None
-    if said in phrases()["none"] or read_consent(answer) == ("no", ""):
+    if plain in phrases()["none"] or read_consent(answer) == ("no", ""):
         return False
-    if (placed := _option_number(answer, options)) is not None:
+    placed = _option_number(answer, options)
+    if placed is not None:
         place, alone = placed
         return options[place - 1] if alone and 0 < place <= len(options) else None
-    read = _words_with_options(answer, options)
-    meant = frozenset[int]().union(*(places for kind, places in read if kind == "own"))
-    plain = {kind for kind, _ in read} <= {"own", "shared", "chooses", "courtesy"}
-    return options[min(meant) - 1] if plain and len(meant) == 1 and not _ASKS.search(nfkc(answer)) else None
+    words = _words_with_options(answer, options)
+    numbers: set[int] = set()
+    for kind, places in words:
+        if kind == "own":
+            numbers |= places
+    only_chooses = {kind for kind, _ in words} <= {"own", "shared", "chooses", "courtesy"}
+    if not only_chooses or len(numbers) != 1 or _ASKS.search(nfkc(answer)):
+        return None
+    return options[min(numbers) - 1]
 
 
 def ends(answer: str, options: Sequence[UserOption]) -> bool:
@@ -174,62 +184,87 @@ def repeat_question(question: UserQuestion, answer: str) -> UserQuestion | None:
         return None
     placed = _option_number(answer, question.options)
     place = None if placed is None else placed[0]
-    few = f" {say('or')} ".join(map(str, range(1, count + 1)))
-    numbers = few if count <= FEWEST else say("from_to", first=1, last=count)
+    if count <= FEWEST:
+        numbers = f" {say('or')} ".join(map(str, range(1, count + 1)))
+    else:
+        numbers = say("from_to", first=1, last=count)
     if place is not None and not 0 < place <= count:
-        why = "" if question.again else say("no_such_number", number=place, numbers=numbers)
+        if question.again:  # the range was stated once
+            return None
+        why = say("no_such_number", number=place, numbers=numbers)
     else:
         kinds = {kind for kind, _ in _words_with_options(answer, question.options)}
-        about_it = bool(kinds) and kinds <= _ABOUT_IT and kinds != {"courtesy"}
-        why = say("name_one", numbers=numbers) if placed or about_it else ""
-    return replace(question, text=f"{why}\n{question.text}", again=True) if why else None
+        is_about_it = bool(kinds) and kinds <= _ABOUT_IT and kinds != {"courtesy"}
+        if placed is None and not is_about_it:
+            return None
+        why = say("name_one", numbers=numbers)
+    return replace(question, text=f"{why}\n{question.text}", again=True)
 
 
 def adds_nothing(message: str) -> bool:
     """Whether a message names no flow: courtesy, a plain yes or no, or only a value, such as "card L-9"."""
     if len(message) > _LONGEST_ANSWER:
         return False
-    said = nfkc(message).split()
-    values = [each for each in said if "@" in each or any(map(str.isdigit, each))]
-    beside = _words_with_options(" ".join(each for each in said if each not in values), ())
-    more = sum(kind not in _ADDING_NOTHING for kind, _ in beside)
-    return not (values or more) or (bool(values) and more <= 1 and len(values) + more <= MOST)
+    values: list[str] = []
+    rest: list[str] = []
+    for part in nfkc(message).split():
+        is_value = "@" in part or any(map(str.isdigit, part))
+        (values if is_value else rest).append(part)
+    words = _words_with_options(" ".join(rest), ())
+    telling = sum(kind not in _ADDING_NOTHING for kind, _ in words)
+    if not values:
+        return not telling
+    # One word may say what the value is, such as "card" in "card L-9".
+    return telling <= 1 and len(values) + telling <= MOST
 
 
 def _option_number(answer: str, options: Sequence[UserOption]) -> tuple[int, bool] | None:
     """Return the number or place that an answer is or begins with, and whether the rest leaves it unchanged."""
-    if (place := _place(answer, options)) is not None:
+    place = _place(answer, options)
+    if place is not None:
         return place, True
-    if (led := _led_by(answer, options)) is None:
+    leading = _leading_place(answer, options)
+    if leading is None:
         return None
-    place, rest = led
-    denied = any(kind in {"denies", "no"} for kind, _ in rest)
-    others = frozenset[int]().union(*(places for _, places in rest)) - {place}
-    return place, not (denied or others or _ASKED_BACK.match(nfkc(answer)))
+    place, rest = leading
+    is_denied = any(kind in {"denies", "no"} for kind, _ in rest)
+    names_another = any(places - {place} for _, places in rest)
+    asks_back = _ASKED_BACK.match(nfkc(answer)) is not None
+    return place, not (is_denied or names_another or asks_back)
 
 
-def _led_by(answer: str, options: Sequence[UserOption]) -> tuple[int, list[tuple[str, frozenset[int]]]] | None:
+def _leading_place(answer: str, options: Sequence[UserOption]) -> tuple[int, list[tuple[str, frozenset[int]]]] | None:
     """Return the number or place that an answer begins with, and the words read after it; None without both.
 
     A bare "first" or "two" does not count: "first, where is my parcel?"
     """
-    if found := _ONE_AND_MORE.fullmatch(" ".join(_words(answer))):
-        named = found[1] or found[2]
-        place = int(named) if named.isdecimal() else _PLACES.get(named, len(options))
-        return place, _words_with_options(found[3] or "", options)
+    found = _ONE_AND_MORE.fullmatch(" ".join(_words(answer)))
+    if found is not None:
+        return _number_of(found[1] or found[2], options), _words_with_options(found[3] or "", options)
     head, *rest = _AFTER_ONE.split(nfkc(answer).strip(), maxsplit=1)
-    said, behind = _words(head), _words_with_options(" ".join(rest), options)
     place = _place(head, options)
-    bare = len(said) == 1 and not said[0].isdecimal()
-    return None if place is None or bare or {kind for kind, _ in behind} <= {"courtesy"} else (place, behind)
-
-
-def _place(said: str, options: Sequence[UserOption]) -> int | None:
-    """Return the number or place that the whole answer is, even out of range; else None."""
-    said = _plain(said)
-    if not (found := _NUMBER.fullmatch(said) or _PLACE.fullmatch(said) or _IN_WORDS.fullmatch(said)):
+    words = _words(head)
+    is_bare = len(words) == 1 and not words[0].isdecimal()
+    if place is None or is_bare:
         return None
-    return int(found[1]) if found[1].isdecimal() else _PLACES.get(found[1], len(options))
+    behind = _words_with_options(" ".join(rest), options)
+    if {kind for kind, _ in behind} <= {"courtesy"}:
+        return None
+    return place, behind
+
+
+def _place(text: str, options: Sequence[UserOption]) -> int | None:
+    """Return the number or place that the whole answer is, even out of range; else None."""
+    plain = _plain(text)
+    found = _NUMBER.fullmatch(plain) or _PLACE.fullmatch(plain) or _IN_WORDS.fullmatch(plain)
+    return None if found is None else _number_of(found[1], options)
+
+
+def _number_of(word: str, options: Sequence[UserOption]) -> int:
+    """Return the number that a word or digits stand for; "last" is that of the last option."""
+    if word.isdecimal():
+        return int(word)
+    return _PLACES.get(word, len(options))
 
 
 def _words_with_options(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset[int]]]:
@@ -254,10 +289,11 @@ def _words_with_options(text: str, options: Sequence[UserOption]) -> list[tuple[
                 break
         kind = kinds.get(phrase, "")
         after = found[-1][0] if found else "chooses"
+        place = _place_in(phrase, options, after=after) if length == 1 else 0
         if length == 1 and phrase in having and kind not in {"chooses", "common", "courtesy"}:
             numbers = having[phrase]
             found.append(("own", frozenset(numbers)) if len(numbers) == 1 else ("shared", nothing))
-        elif length == 1 and (place := _place_in(phrase, options, after=after)):
+        elif place:
             found.append(("place", frozenset({place})))
         else:
             found.append((kind, nothing))
@@ -269,8 +305,9 @@ def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
     """Return the option that a word inside an answer means, or 0: "error 2" is another number."""
     if word in {"first", "second", "third", "last"}:
         return _PLACES.get(word, len(options))
-    known = word.isdecimal() and after not in {"", "common"}
-    return int(word) if known and 0 < int(word) <= len(options) else 0
+    if not word.isdecimal() or after in {"", "common"}:
+        return 0
+    return int(word) if 0 < int(word) <= len(options) else 0
 
 
 @cache
@@ -282,10 +319,10 @@ def _kinds() -> dict[str, str]:
 
 def _plain(text: str) -> str:
     """Return the words of a text without courtesy."""
-    said = " ".join(_words(text))
-    for each in sorted(phrases()["courtesy"], key=len, reverse=True):
-        said = f" {said} ".replace(f" {each} ", " ").strip()
-    return said
+    plain = " ".join(_words(text))
+    for courtesy in sorted(phrases()["courtesy"], key=len, reverse=True):  # "thank you very much" before "thank you"
+        plain = f" {plain} ".replace(f" {courtesy} ", " ").strip()
+    return plain
 
 
 def _words(text: str) -> list[str]:

@@ -62,9 +62,7 @@ def _pair(case: object) -> tuple[str, str | None]:
             raise ConfigError(f"a case must be a request with the name of its flow, or with None, got {case!r:.80}")
 
 
-async def calibrated(
-    cases: Sequence[Sample], decider: DecisionClient | None, *, timeout_s: float | None
-) -> Calibration:
+async def calibrate(cases: Sequence[Sample], decider: DecisionClient | None, *, timeout_s: float | None) -> Calibration:
     """Calibrate recall, and recall together with the decision model, on labelled requests.
 
     The decision model is asked about each request, up to its `max_concurrency` at once, each with its own timeout.
@@ -73,20 +71,22 @@ async def calibrated(
         ModelError: The decision model answered none of the requests.
     """
     recall = fit_line(_by_recall(cases))
-    cases = [replace(each, narrowed=each.narrowed.calibrated(recall)) for each in cases]
-    asked: list[tuple[Sample, DeciderAnswer]] = []
+    cases = [replace(each, narrowed=each.narrowed.calibrate(recall)) for each in cases]
+    answered: list[tuple[Sample, DeciderAnswer]] = []
     lost = 0
     if decider is not None:
-        some = [each for each in cases if each.narrowed.candidates]
-        calls = [partial(_ask_decider, each, decider, timeout_s) for each in some]
+        asked = [each for each in cases if each.narrowed.candidates]
+        calls = [partial(_ask_decider, each, decider, timeout_s) for each in asked]
         answers = await side_by_side(calls, at_once=decider.max_concurrency)
-        asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, DeciderAnswer)]
-        lost = len(some) - len(asked)
-        if some and not asked:
+        for each, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, DeciderAnswer):
+                answered.append((each, answer))
+        lost = len(asked) - len(answered)
+        if asked and not answered:
             raise ModelError(decider.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
         if lost:
-            _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
-    return Calibration(recall=recall, decider=fit_line(_by_both(asked)), lost=lost)
+            _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(asked))
+    return Calibration(recall=recall, decider=fit_line(_by_both(answered)), lost=lost)
 
 
 def _by_recall(cases: Sequence[Sample]) -> Iterator[tuple[float, bool]]:
@@ -109,7 +109,7 @@ async def _ask_decider(case: Sample, decider: DecisionClient, timeout_s: float |
 
 def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]]) -> Iterator[tuple[float, bool]]:
     """Yield the confidence of recall and decision model together, and whether their choice is right."""
-    for case, said in asked:
-        chances = posteriors(case.narrowed.candidates, said.chances)
+    for case, answer in asked:
+        chances = posteriors(case.narrowed.candidates, answer.chances)
         best = max(chances, key=chances.__getitem__)
         yield chances[best], best == case.right

@@ -100,12 +100,16 @@ class Request:
 
         "Yes please, do that" is found by the question; a new subject by the message alone.
         """
-        said = () if self.situation is None else self.situation.said
-        if not said:
+        if self.situation is None or not self.situation.said:
             return (self,)
-        own = (replace(self, summaries=()),) if self.summaries else ()
-        asked = [] if said[-1].role == "user" else _QUESTION.findall(said[-1].content)
-        return (self, *own, *(replace(self, summaries=(each.strip(),)) for each in asked[-1:]))
+        ways = [self]
+        if self.summaries:
+            ways.append(replace(self, summaries=()))
+        last = self.situation.said[-1]
+        questions = [] if last.role == "user" else _QUESTION.findall(last.content)
+        if questions:
+            ways.append(replace(self, summaries=(questions[-1].strip(),)))
+        return tuple(ways)
 
     @property
     def blank(self) -> bool:
@@ -120,11 +124,13 @@ class Request:
     @property
     def text(self) -> str:
         """The text that recall searches: the query and the summaries, so that "help with that" finds its "that"."""
-        text, left = self.own_words, 2 * _READ
+        text = self.own_words
+        room = 2 * _READ
         for summary in self.summaries:
-            if left <= 0:
+            if room <= 0:
                 break
-            text, left = f"{text} {summary[:left]}", left - len(summary)
+            text += f" {summary[:room]}"
+            room -= len(summary)
         return text
 
 
@@ -160,7 +166,7 @@ class CandidateSet:
         """The first candidate's confidence; None if there is none, or it is unknown."""
         return self.candidates[0].confidence if self.candidates else None
 
-    def joined_by(self, flows: Iterable[BaseFlow], notes: Sequence[str] = ()) -> "CandidateSet":
+    def with_flows(self, flows: Iterable[BaseFlow], notes: Sequence[str] = ()) -> "CandidateSet":
         """Return the set with the flows that it lacks at its end, and these notes at their beginning."""
         here = {each.flow_id for each in self.candidates}
         more = [candidate_of(flow) for flow in flows if flow.id not in here]
@@ -170,17 +176,21 @@ class CandidateSet:
         candidates = (*self.candidates, *more)
         return replace(self, metadata=metadata, candidates=candidates, notes=(*notes, *self.notes))
 
-    def calibrated(self, line: Line) -> "CandidateSet":
+    def calibrate(self, line: Line) -> "CandidateSet":
         """Return the set with the first confidence calibrated; the others and `p_none` share what it leaves."""
         first = next(iter(self.candidates), None)
         if first is None or first.confidence is None or line.is_identity:
             return self
-        sure = line(first.confidence)
-        share = (1 - sure) / (1 - first.confidence) if first.confidence < 1 else 1.0
-        others = [each.confidence for each in self.candidates[1:]]
-        listed = [sure, *(None if each is None else min(sure, share * each) for each in others)]
+        highest = line(first.confidence)
+        share = (1 - highest) / (1 - first.confidence) if first.confidence < 1 else 1.0
+        confidences: list[float | None] = [highest]
+        for other in self.candidates[1:]:
+            if other.confidence is None:
+                confidences.append(None)
+            else:  # never above the first one's, since the order stays
+                confidences.append(min(highest, share * other.confidence))
         p_none = None if self.p_none is None else share * self.p_none
-        return replace(self.with_confidences(listed), p_none=p_none)
+        return replace(self.with_confidences(confidences), p_none=p_none)
 
     def with_confidences(self, confidences: Sequence[float | None]) -> "CandidateSet":
         """Return the set with these confidences of its candidates."""
@@ -192,7 +202,7 @@ class CandidateSet:
         return replace(self, metadata=tuple(metadata), candidates=tuple(candidates))
 
 
-def fused(found: Sequence[CandidateSet]) -> CandidateSet:
+def fuse(found: Sequence[CandidateSet]) -> CandidateSet:
     """Fuse several recalls by reciprocal rank (Cormack, Clarke & Büttcher 2009), to the size of the largest.
 
     Everything but the candidates and their confidences is the first one's.
@@ -254,7 +264,9 @@ def usable_candidates(
 def reader_of(found: object) -> str:
     """Describe which embedder of a cascade found the candidates, and why; empty without a cascade."""
     stage, why = getattr(found, "stage", ""), getattr(found, "why", "")
-    return f"{stage}: {why}" if stage and why else stage
+    if stage and why:
+        return f"{stage}: {why}"
+    return stage
 
 
 def _candidate(metadata: object) -> Candidate | None:
@@ -278,26 +290,29 @@ def _blank(text: str) -> bool:
 class Unavailable(NamedTuple):
     """Flows that may not be offered."""
 
-    shut: Mapping[str, tuple[str, str]]
+    closed_by_guard: Mapping[str, tuple[str, str]]
     """Flows whose guards disagree: id to name, and the guard's error if it failed."""
-    beside: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     """Ids of other excluded flows, whose guards were not asked."""
 
     @property
     def ids(self) -> frozenset[str]:
         """The ids of all of them."""
-        return self.beside.union(self.shut)
+        return self.others.union(self.closed_by_guard)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the guards that disagree."""
-        names = ", ".join(sorted(name for name, problem in self.shut.values() if not problem))
-        failed = [
-            f"the guard of {name} failed, so it counts as not available: {problem}"
-            for name, problem in self.shut.values()
-            if problem
-        ]
-        return (*([f"not available in this context: {names}"] if names else []), *failed)
+        refused: list[str] = []
+        failures: list[str] = []
+        for name, problem in self.closed_by_guard.values():
+            if problem:
+                failures.append(f"the guard of {name} failed, so it counts as not available: {problem}")
+            else:
+                refused.append(name)
+        if not refused:
+            return tuple(failures)
+        return (f"not available in this context: {', '.join(sorted(refused))}", *failures)
 
 
 class Availability:
@@ -318,8 +333,8 @@ class Availability:
         Flows that are only called are never available by themselves.
         """
         closed = await _run_guards(self._guarded(), context)
-        beside = frozenset[str]() if only is None else frozenset(self._registry).difference(only)
-        return closed._replace(beside=beside | self._only_called())
+        others = frozenset[str]() if only is None else frozenset(self._registry).difference(only)
+        return closed._replace(others=others | self._only_called())
 
     def check_selectable(self, only: Collection[str] | None) -> None:
         """Refuse ids of flows that run only when other flows call them.
@@ -350,9 +365,10 @@ class Availability:
         version: object = getattr(self._registry, "version", None)
         seen, among, note = self._compared
         if version is None or version != seen or among is not indexed:
-            missing = [
-                flow.name for flow_id, flow in self._registry.items() if flow_id not in indexed and not flow.only_called
-            ]
+            missing: list[str] = []
+            for flow_id, flow in self._registry.items():
+                if flow_id not in indexed and not flow.only_called:
+                    missing.append(flow.name)
             note = _not_synced(missing) if missing else ""
             self._compared = version, indexed, note
         return note
@@ -372,22 +388,27 @@ class Availability:
 
 
 async def _run_guards(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-    said: dict[str, str | None] = {}
+    problems: dict[str, str | None] = {}
 
     def ask() -> None:
         for flow in guarded:
-            said[flow.id] = _problem(flow, context)
+            problems[flow.id] = _problem(flow, context)
 
     if guarded:
         with suppress(TimeoutError, HungError):
             await run_with_timeout(ask, limit_s=None, name="jazz-select-available", of=guarded[0])
-    problems = ((flow, said.get(flow.id, _LATE)) for flow in guarded)
-    return Unavailable({flow.id: (flow.name, problem) for flow, problem in problems if problem is not None})
+    closed: dict[str, tuple[str, str]] = {}
+    for flow in guarded:
+        problem = problems.get(flow.id, _LATE)  # a guard that hangs, and those behind it, count as refusing
+        if problem is not None:
+            closed[flow.id] = flow.name, problem
+    return Unavailable(closed)
 
 
 def _not_synced(names: list[str]) -> str:
-    are = f"{'is' if len(names) == 1 else 'are'} {some_of(sorted(names), _NAMED)}"
-    return f"registered, and cannot be found until sync_registry (jazz-select sync) is run, {are}"
+    verb = "is" if len(names) == 1 else "are"
+    shown = some_of(sorted(names), _NAMED)
+    return f"registered, and cannot be found until sync_registry (jazz-select sync) is run, {verb} {shown}"
 
 
 def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
@@ -435,22 +456,24 @@ class CandidateSource:
             if traced is not None and len(found) == 1:
                 note_recall(traced, list(found[0]), reader_of(found[0]))
         limits = "" if only is None else "caller"
-        if closed.shut and not limits:
+        if closed.closed_by_guard and not limits:
             limits = "guards"
-        return [
-            replace(
-                usable_candidates(each, find_unavailable=closed.ids, notes=(*closed.notes, *self._notes_on(each))),
-                limits=limits,
-            )
-            for each in found
-        ]
+        sets: list[CandidateSet] = []
+        for each in found:
+            notes = (*closed.notes, *self._notes_on(each))
+            usable = usable_candidates(each, find_unavailable=closed.ids, notes=notes)
+            sets.append(replace(usable, limits=limits))
+        return sets
 
     def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
         """Return the memory's notes, and those on unindexed flows and an unsupported "auto"."""
+        notes: list[str] = list(getattr(found, "notes", ()))
+        if self.top_k == AUTO and not has_capability(self.memory, "auto_size"):
+            notes.append(f'this memory does not know top_k="auto", so {UNSIZED} candidates were asked for')
         unindexed = self.guards.unindexed(getattr(found, "indexed", None))
-        unsized = self.top_k == AUTO and not has_capability(self.memory, "auto_size")
-        size = f'this memory does not know top_k="auto", so {UNSIZED} candidates were asked for'
-        return (*getattr(found, "notes", ()), *([size] if unsized else []), *([unindexed] if unindexed else []))
+        if unindexed:
+            notes.append(unindexed)
+        return tuple(notes)
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Recall, passing only options that differ from the defaults, so that a memory without them works too."""

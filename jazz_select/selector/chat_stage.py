@@ -42,12 +42,12 @@ def judge_reply(
     live: Container[str],
     *,
     on_empty: OnEmpty,
-    begun: Collection[str] = (),
+    under_way: Collection[str] = (),
     confirms: bool = False,
 ) -> Choice:
     """Return the choice that a model's reply leads to. Only candidates that are offered and live are chosen.
 
-    Only flows that have `begun` can be called off. `confirms`: a question waits for a yes or a no.
+    Only flows `under_way` can be called off. `confirms`: a question waits for a yes or a no.
     """
     if reply.status == "empty":
         if on_empty == "none":
@@ -55,13 +55,13 @@ def judge_reply(
         return first_live(candidates, live, Reason.FALLBACK_EMPTY)
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reply.ids if each in offered and each in live)
-    off = tuple(each for each in reply.off if each in begun)
-    unresolved = _distinct_ids(
-        *(each for each in reply.ids if each not in runnable), *(each for each in reply.off if each not in off)
-    )
+    off = tuple(each for each in reply.off if each in under_way)
+    refused = [each for each in reply.ids if each not in runnable]
+    refused += [each for each in reply.off if each not in off]
+    unresolved = _distinct_ids(*refused)
     confirmed = reply.confirm if confirms else ""
-    values = _by_flow(reply.values, offered, runnable or begun)
-    unclear = _by_flow(reply.unclear, offered, runnable or begun)
+    values = _by_flow(reply.values, offered, runnable or under_way)
+    unclear = _by_flow(reply.unclear, offered, runnable or under_way)
     # A reply that cancels and continues one flow contradicts itself.
     contradicts = bool(set(off) & set(runnable))
     if contradicts or not (runnable or off or confirmed or values or unclear):
@@ -78,7 +78,7 @@ def judge_reply(
         repeated={each: more for each, more in reply.repeated.items() if each in {*values, *runnable}},
         every=tuple(each for each in reply.every if each in runnable),
         unclear=unclear,
-        answer=reply.answer if set(runnable) <= set(begun) else "",
+        answer=reply.answer if set(runnable) <= set(under_way) else "",
         # What is begun is begun for the first flow that was read, and for no other.
         opening=reply.opening if reply.ids[:1] == runnable[:1] else "",
     )
@@ -88,10 +88,19 @@ def _by_flow(
     inputs: Mapping[str, Any], offered: Container[str], meant: Collection[str]
 ) -> dict[str, Mapping[str, Any]]:
     """Return the inputs of each flow. Inputs without a flow belong to every flow of `meant`."""
-    shared = {name: value for name, value in inputs.items() if name not in offered}
-    own = {flow_id: values for flow_id, values in inputs.items() if flow_id in offered}
-    merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _distinct_ids(*meant, *own)}
-    return {flow_id: values for flow_id, values in merged.items() if values}
+    shared: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if name in offered:
+            own[name] = value
+        else:
+            shared[name] = value
+    merged: dict[str, Mapping[str, Any]] = {}
+    for flow_id in _distinct_ids(*meant, *own):
+        values = {**shared, **own.get(flow_id, {})}
+        if values:
+            merged[flow_id] = values
+    return merged
 
 
 def _distinct_ids(*ids: str) -> tuple[str, ...]:
@@ -136,7 +145,7 @@ class ChatStage:
         if choice.reason in FALLBACKS and beliefs is not None:
             likeliest = self._likeliest(case.narrowed.candidates, beliefs, choice)
             if likeliest.chosen_ids != choice.chosen_ids:
-                why = f"{why}{'; ' if why else ''}{_LIKELIEST}"
+                why = f"{why}; {_LIKELIEST}" if why else _LIKELIEST
             choice = likeliest
         if outcome == "failed":
             choice = self._after_failure(case, choice, beliefs)
@@ -177,11 +186,11 @@ class ChatStage:
         self, client: ChatClient, request: Request, candidates: Sequence[Candidate], deadline: Deadline
     ) -> Choice:
         """Ask the model within the deadline. If the model fails, choose the first candidate."""
-        begun = request.under_way
-        known = {each.flow_id: each for each in candidates}
-        rest = (each for each in candidates if each.flow_id not in begun)
-        shown = (*(known[each] for each in begun if each in known), *rest)
-        built = cache(lambda: self._prompt(client, request, shown))
+        under_way = request.under_way
+        by_id = {each.flow_id: each for each in candidates}
+        shown = [by_id[each] for each in under_way if each in by_id]
+        shown += [each for each in candidates if each.flow_id not in under_way]
+        prompt = cache(lambda: self._prompt(client, request, shown))
         # In a conversation "none" is a valid answer: no flow begins.
         on_empty = self.policy.on_empty if request.situation is None else "none"
 
@@ -189,8 +198,11 @@ class ChatStage:
         confirms = situation is not None and bool(situation.confirms)
 
         def read_answer(answer: ChatReply) -> tuple[ParsedReply, Choice]:
-            reply = read_reply(answer.text, built().order, of_message=built().reads)
-            return reply, judge_reply(reply, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms)
+            reply = read_reply(answer.text, prompt().order, of_message=prompt().reads)
+            choice = judge_reply(
+                reply, candidates, self.flows, on_empty=on_empty, under_way=under_way, confirms=confirms
+            )
+            return reply, choice
 
         offered = {each.flow_id for each in shown}
 
@@ -198,16 +210,17 @@ class ChatStage:
             reply, choice = parsed
             if choice.reason is not Reason.FALLBACK_INVALID:
                 return ""
-            names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
+            # A flow that was shown earlier and may not be chosen now is called by its name.
+            names = {each.flow_id: each.flow_name for each in prompt().order if each.flow_id not in offered}
             return why_unusable(answer, [names.get(each, each) for each in reply.ids], offered)
 
         try:
             if len(shown) > _LONG_LIST:
-                await in_daemon_thread(built, name="jazz-select-prompt")
+                await in_daemon_thread(prompt, name="jazz-select-prompt")
             if situation is not None and situation.growing is not None:
-                situation.growing.keep(built().shown or ())
+                situation.growing.keep(prompt().shown or ())
             answer, (reply, choice) = await client.ask_until_usable(
-                lambda: Inquiry(built().messages, built().schema, built().reply_form),
+                lambda: Inquiry(prompt().messages, prompt().schema, prompt().reply_form),
                 deadline,
                 read=read_answer,
                 problem=problem,
@@ -217,7 +230,7 @@ class ChatStage:
             message = describe_error(error)
             _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(message))
             fallback = first_live(candidates, self.flows, Reason.FALLBACK_ERROR)
-            return replace(fallback, error=message, notes=built().notes)
+            return replace(fallback, error=message, notes=prompt().notes)
         return replace(
             choice,
             raw_reply=answer.raw,
@@ -225,7 +238,7 @@ class ChatStage:
             usage=answer.usage,
             model=answer.model,
             attempts=answer.attempts,
-            notes=(*built().notes, *answer.notes),
+            notes=(*prompt().notes, *answer.notes),
         )
 
     def _prompt(self, client: ChatClient, request: Request, shown: Sequence[Candidate]) -> Prompt:
@@ -246,11 +259,13 @@ class ChatStage:
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
         """Return the examples of each flow that share the most words with the request."""
         wanted = _words(request.text)
-        return {
-            each.flow_id: nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
-            for each in shown
-            if (flow := self.flows.get(each.flow_id)) is not None
-        }
+        examples: dict[str, Sequence[str]] = {}
+        for candidate in shown:
+            flow = self.flows.get(candidate.flow_id)
+            if flow is not None:
+                nearest = nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
+                examples[candidate.flow_id] = nearest
+        return examples
 
 
 def _words(text: str) -> frozenset[str]:
@@ -260,4 +275,6 @@ def _words(text: str) -> frozenset[str]:
 def _overlap(wanted: frozenset[str], example: str) -> float:
     """Return the share of words in common (Jaccard)."""
     words = _words(example)
-    return len(wanted & words) / len(wanted | words) if words else 0.0
+    if not words:
+        return 0.0
+    return len(wanted & words) / len(wanted | words)

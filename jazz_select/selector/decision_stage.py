@@ -85,14 +85,14 @@ def decider_deadline(deadline: Deadline) -> Deadline:
 
 
 def _state(request: Request) -> str:
-    said: list[str] = []
+    earlier: list[str] = []
     situation = request.situation
     if situation is not None and situation.said:
-        last = situation.said[-_SUMMARIES:]
-        said = [f"{each.role}: {clean_beginning(each.content, SUMMARY_LIMIT)}" for each in last]
-    elif request.summaries:
-        said = [clean_beginning(each, SUMMARY_LIMIT) for each in request.summaries[-_SUMMARIES:]]
-    before = "\n".join(said)
+        for message in situation.said[-_SUMMARIES:]:
+            earlier.append(f"{message.role}: {clean_beginning(message.content, SUMMARY_LIMIT)}")
+    else:
+        earlier = [clean_beginning(each, SUMMARY_LIMIT) for each in request.summaries[-_SUMMARIES:]]
+    before = "\n".join(earlier)
     asked = f"The request:\n{clean_beginning(request.query, REQUEST_LIMIT)}"
     return f"What was said before:\n{before}\n\n{asked}" if before else asked
 
@@ -117,38 +117,45 @@ def posteriors(candidates: Sequence[Candidate], probabilities: Mapping[str, floa
     Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
     answers are taken as random, and the rest are discounted by `DISCOUNT`.
     """
-    before = _prior_chances(candidates)
-    options = len(before)
-    score = {
-        each: log(max(known, _LEAST))
-        + DISCOUNT * log((1 - LAPSE_RATE) * probabilities.get(each, 0.0) + LAPSE_RATE / options)
-        for each, known in before.items()
-    }
-    most = max(score.values())
-    weight = {each: exp(own - most) for each, own in score.items()}
-    total = sum(weight.values())
-    return {each: own / total for each, own in weight.items()}
+    priors = _prior_chances(candidates)
+    options = len(priors)
+    scores: dict[str, float] = {}
+    for option, prior in priors.items():
+        probability = (1 - LAPSE_RATE) * probabilities.get(option, 0.0) + LAPSE_RATE / options
+        scores[option] = log(max(prior, _LEAST)) + DISCOUNT * log(probability)
+    highest = max(scores.values())
+    weights = {option: exp(score - highest) for option, score in scores.items()}  # at most 1: none overflows
+    total = sum(weights.values())
+    return {option: weight / total for option, weight in weights.items()}
 
 
 def posterior_bounds(candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return the upper bound of each option's posterior: with probability 1 for it and 0 for the others."""
-    before = {each: max(known, _LEAST) for each, known in _prior_chances(candidates).items()}
-    floor = LAPSE_RATE / len(before)
-    more = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT
-    total = sum(before.values())
-    return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
+    priors = {option: max(prior, _LEAST) for option, prior in _prior_chances(candidates).items()}
+    floor = LAPSE_RATE / len(priors)
+    ratio = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT  # how much heavier the one option weighs than the others
+    total = sum(priors.values())
+    return {option: ratio * prior / (total + (ratio - 1) * prior) for option, prior in priors.items()}
 
 
 def _prior_chances(candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return recall's confidence in each candidate, and P(none of them is right) by `NONE`."""
     if not any(each.confidence for each in candidates):
-        even = 1 / (len(candidates) + 1)
-        return {**{each.flow_id: even for each in candidates}, NONE: even}
-    # A candidate without confidence, such as the flow done last, is as likely as a flow outside the candidates.
-    sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
-    none = max(1 - sum(sure), _SOMETHING_ELSE)
-    share = (1 - none) / sum(sure)
-    return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}
+        options = [*(each.flow_id for each in candidates), NONE]
+        return dict.fromkeys(options, 1 / len(options))
+    confidences: list[float] = []
+    for each in candidates:
+        if each.confidence is None:  # such as the flow done last: as likely as a flow outside the candidates
+            confidences.append(_SOMETHING_ELSE)
+        else:
+            confidences.append(max(each.confidence, _LEAST))
+    none = max(1 - sum(confidences), _SOMETHING_ELSE)
+    share = (1 - none) / sum(confidences)
+    priors: dict[str, float] = {}
+    for each, confidence in zip(candidates, confidences, strict=True):
+        priors[each.flow_id] = share * confidence
+    priors[NONE] = none
+    return priors
 
 
 def shuffled(candidates: Sequence[Candidate], request: str) -> list[Candidate]:
@@ -216,7 +223,8 @@ class DecisionStage:
         if left_s is not None and left_s <= 0:
             return None
         verdict = await self.ask(case)
-        return replace(verdict, why=f"{_LATE}{': ' if verdict.why else ''}{verdict.why}")
+        why = f"{_LATE}: {verdict.why}" if verdict.why else _LATE
+        return replace(verdict, why=why)
 
     def _judge(self, case: Case, verdict: Verdict, beliefs: Beliefs) -> Verdict:
         """Decide for the likeliest flow, or none, if that is sure enough."""
@@ -225,8 +233,9 @@ class DecisionStage:
         confidence = self.calibration.decider(chances[best])
         threshold = self._threshold(best)
         verdict = replace(verdict, confidence=confidence)
-        which = "that none fits" if best == NONE else ""
-        stated = f"confidence {confidence:.3f}{f' {which}' if which else ''}"
+        stated = f"confidence {confidence:.3f}"
+        if best == NONE:
+            stated += " that none fits"
         if best != NONE and best not in self.flows:
             return replace(verdict, why="what it would choose left the registry meanwhile")
         if confidence < threshold:
@@ -275,14 +284,18 @@ class DecisionStage:
     def _can_decide(self, case: Case, candidates: Sequence[Candidate]) -> bool:
         """Whether any answer of the model would make both together sure enough."""
         line = self.calibration.decider
-        most = posterior_bounds(candidates)
-        options = ((each, own) for each, own in most.items() if case.may_be_none or each != NONE)
-        return any(line(own) >= self._threshold(each) - _ROUNDING for each, own in options)
+        for option, bound in posterior_bounds(candidates).items():
+            if option == NONE and not case.may_be_none:
+                continue
+            if line(bound) >= self._threshold(option) - _ROUNDING:
+                return True
+        return False
 
     def _threshold(self, best: str) -> float:
         """Return the confidence that recall and decision model together must reach."""
         allowed = self._allowed_error(best)
-        return max(0.0, 1 - (_USUAL_ERROR if allowed is None else SPREAD * allowed))
+        error = _USUAL_ERROR if allowed is None else SPREAD * allowed
+        return max(0.0, 1 - error)
 
     def _unsure_note(self, best: str) -> str:
         if best == NONE:
@@ -290,4 +303,5 @@ class DecisionStage:
         return NO_BUDGET if self._allowed_error(best) is None else OVER_BUDGET
 
     def _allowed_error(self, best: str) -> float | None:
-        return self.policy.allowed_error(None if best == NONE else self.flows.get(best))
+        flow = None if best == NONE else self.flows.get(best)
+        return self.policy.allowed_error(flow)

@@ -137,7 +137,7 @@ class Outcomes:
     def _promise_of(self, flows: Mapping[str, BaseFlow], name: str) -> float | None:
         return self._promise(flows.get(name))
 
-    def noted(
+    def record(
         self, request: Request, result: FlowSelectionResult, *, alone: bool, is_sure: bool = False, entry: str = ""
     ) -> FlowSelectionResult:
         """Record a result, and return it with the id of its entry.
@@ -192,10 +192,10 @@ class Outcomes:
         known = {flow.name for flow in self._registry.values()}
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
-                said = as_text(name)[:_LONGEST]
-                found = near(said, known, most=3)
+                shown = as_text(name)[:_LONGEST]
+                found = near(shown, known, most=3)
                 more = f" (did you mean {', '.join(map(repr, found))}?)" if found else ""
-                raise ConfigError(f"right: there is no flow {said!r}{more}; right=[] says that nothing fits")
+                raise ConfigError(f"right: there is no flow {shown!r}{more}; right=[] says that nothing fits")
         return tuple(dict.fromkeys(names))
 
 

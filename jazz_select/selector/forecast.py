@@ -53,15 +53,20 @@ class DecidedAlone(JsonData):
     days: int | None = None
 
     def __str__(self) -> str:
-        share = f" ({self.alone / self.requests:.1%})" if self.requests else ""
-        known = f", {self.known:,} of them known word for word" if self.known else ""
+        noun = "request" if self.requests == 1 else "requests"
+        sentence = f"{self.alone:,} of {self.requests:,} {noun}"
+        if self.requests:
+            sentence += f" ({self.alone / self.requests:.1%})"
+        sentence += " decided alone"
+        if self.known:
+            sentence += f", {self.known:,} of them known word for word"
+        if not self.judged:
+            return sentence
         wrong = f"{self.wrong:,} were wrong"
         if self.wrong <= 1:
             wrong = "1 was wrong" if self.wrong else "none was wrong"
         of_judged = "" if self.judged == self.alone else f"of {self.judged:,} that were judged "
-        judged = f"; {of_judged}{wrong}" if self.judged else ""
-        requests = f"{self.requests:,} {'request' if self.requests == 1 else 'requests'}"
-        return f"{self.alone:,} of {requests}{share} decided alone{known}{judged}"
+        return f"{sentence}; {of_judged}{wrong}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,30 +182,34 @@ def forecast(  # noqa: PLR0913 - what is known, by name
     """
     log = logged or LoggedAlone()
     known = (*evidence, *log.evidence)
-    told = Forecast(
+    found = Forecast(
         max_error=policy.max_error, labelled=len(known), measured=measured, logged=log.counts, caveat=caveat
     )
-    by = thresholds
-    if by is None and answers is not None:
-        by = answers.thresholds()
-    if by is None or not by.confidences:
-        return told if policy.max_error is None else replace(told, thin_flows=_thin(flows))
+    in_force = thresholds
+    if in_force is None and answers is not None:
+        in_force = answers.thresholds()
+    if in_force is None or not in_force.confidences:
+        return found if policy.max_error is None else replace(found, thin_flows=_thin(flows))
     part = SHARED if shares_budget else 1.0
     budget = (policy.max_error or 0.0) * part
-    share = by.share_alone(budget)
+    share = in_force.share_alone(budget)
     for wider in _WIDER:
-        reached = by.share_alone(wider * part)
+        reached = in_force.share_alone(wider * part)
         if wider * part > budget and reached >= share + _WORTH_TELLING:
-            told = replace(told, wider_budget=wider, wider_share=reached)
+            found = replace(found, wider_budget=wider, wider_share=reached)
             break
     if policy.max_error is None:
-        return told
-    limit = by.threshold(budget)
-    calibrated = _calibrated_share(answers, budget, known) if thresholds is None and answers is not None else 0.0
+        return found
+    calibrated = 0.0
+    if thresholds is None and answers is not None:  # what was learned from a log is calibrated already
+        calibrated = _calibrated_share(answers, budget, known)
+    expected_error: float | None = None
+    if share:
+        expected_error = in_force.expected_error(in_force.threshold(budget))
     return replace(
-        told,
+        found,
         share_alone=share,
-        expected_error=by.expected_error(limit) if share else None,
+        expected_error=expected_error,
         learned_from=0 if thresholds is None else thresholds.requests,
         thin_flows=_thin(flows),
         calibrated_share=calibrated if calibrated >= share + _GAIN else None,
@@ -264,6 +273,7 @@ def _thin(flows: Collection[BaseFlow]) -> tuple[str, ...]:
     if not with_counts:
         return ()
     median = with_counts[len(with_counts) // 2][0]
-    return tuple(name for count, name in with_counts if count < median) or tuple(
-        name for _, name in with_counts[:_MOST_NAMED]
-    )
+    below = [name for count, name in with_counts if count < median]
+    if below:
+        return tuple(below)
+    return tuple(name for _, name in with_counts[:_MOST_NAMED])  # all have about as many

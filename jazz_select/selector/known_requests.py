@@ -105,18 +105,25 @@ class KnownRequests:
         flow_id = self._table.flows.get(folded)
         flow = None if flow_id is None else self._registry.get(flow_id)
         # The table may be older than a change of the flow itself.
-        return flow.id if flow is not None and folded in _texts(flow) else ""
+        if flow is None or folded not in _texts(flow):
+            return ""
+        return flow.id
 
     def _state(self) -> object:
         version: object = getattr(self._registry, "version", None)
-        return version if version is not None else tuple(map(id, self._registry.values()))
+        if version is not None:
+            return version
+        return tuple(map(id, self._registry.values()))  # a plain mapping has no version
 
 
 def _flows_by_text(registry: Mapping[str, BaseFlow]) -> dict[str, str | None]:
     known: dict[str, str | None] = {}
     for flow in registry.values():
-        for text in _texts(flow) if not flow.only_called else ():
-            known[text] = flow.id if known.get(text, flow.id) == flow.id else None
+        if flow.only_called:
+            continue
+        for text in _texts(flow):
+            is_first = known.get(text, flow.id) == flow.id
+            known[text] = flow.id if is_first else None
     return known
 
 

@@ -70,9 +70,11 @@ class Pipeline:
         self._stages: Sequence[Stage] = (self._recall, *models, chat_stage, self.user)
         self._models: Sequence[Stage] = (*models, chat_stage)
 
-    def calibrated(self, narrowed: CandidateSet) -> CandidateSet:
+    def calibrate(self, narrowed: CandidateSet) -> CandidateSet:
         """Return the candidates with calibrated confidences; what was learned from a log is calibrated already."""
-        return narrowed if narrowed.thresholds is not None else narrowed.calibrated(self._recall.calibration.recall)
+        if narrowed.thresholds is not None:
+            return narrowed
+        return narrowed.calibrate(self._recall.calibration.recall)
 
     def recalibrate(self, calibration: Calibration) -> None:
         """Use this calibration from now on."""
@@ -109,7 +111,7 @@ class Pipeline:
                 return replace(UNASKED, stages=_records(case))
             verdict = await stage.run(case)
             if audited.id and stage is self._chat_stage and _differs(case, verdict):
-                verdict = await self._asked_again(case, verdict)
+                verdict = await self._ask_again(case, verdict)
             stage.costs.add(verdict)
             case = case.after(verdict)
             if verdict.is_final:
@@ -119,6 +121,7 @@ class Pipeline:
     def _case(self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str) -> Case:
         situation = request.situation
         chat = self._chat
+        # A conversation lends its model only for what recall may not begin by itself.
         if chat is None and situation is not None and (request.goes_on or not self._may_begin(request, narrowed)):
             chat = situation.reader
         has_more = self._decision is not None or chat is not None or self.policy.ask_user
@@ -139,25 +142,28 @@ class Pipeline:
         flow = None if first is None else self._flows.get(first.flow_id)
         return first_may_begin(request, narrowed, allowed=self.policy.allowed_error(flow))
 
-    async def _asked_again(self, case: Case, first: Verdict) -> Verdict:
+    async def _ask_again(self, case: Case, first: Verdict) -> Verdict:
         """Ask the chat model once more, with the candidates in reverse order, before its difference counts.
 
         If it then agrees with recall, that is its answer; if not, the first one is.
         """
         request, narrowed = case.request, case.narrowed
         if request.situation is not None and request.situation.growing is not None:
+            # An append-only prompt shows its flows in the order in which they came.
             request = replace(request, situation=replace(request.situation, growing=None))
-        turned = replace(narrowed, candidates=narrowed.candidates[::-1], metadata=narrowed.metadata[::-1])
-        again = await self._chat_stage.run(replace(case, request=request, narrowed=turned))
-        agrees = again.outcome == "decided" and not _differs(case, again)
-        kept = again if agrees else first
-        asked = "asked once more, with the candidates in another order, it"
-        why = f"{asked} agrees with recall" if agrees else f"{asked} differs again"
+        reverse = replace(narrowed, candidates=narrowed.candidates[::-1], metadata=narrowed.metadata[::-1])
+        again = await self._chat_stage.run(replace(case, request=request, narrowed=reverse))
+        verdict = first
+        result = "differs again"
         if again.outcome == "failed":
-            why = f"{asked} did not answer"
+            result = "did not answer"
+        elif again.outcome == "decided" and not _differs(case, again):
+            verdict = again
+            result = "agrees with recall"
+        why = f"asked once more, with the candidates in another order, it {result}"
         return replace(
-            kept,
-            why=f"{kept.why}; {why}" if kept.why else why,
+            verdict,
+            why=f"{verdict.why}; {why}" if verdict.why else why,
             took_s=first.took_s + again.took_s,
             usage=total_usage(first.usage, again.usage),
             calls=first.calls + again.calls,
@@ -169,16 +175,16 @@ class Pipeline:
         if case.narrowed.candidates and any(each not in self._flows for each in choice.chosen_ids):
             choice = self._recall.best(case)  # the flow left the registry while a model thought
         records = _records(case)
-        counted = [each.usage for each in records if each.usage is not None]
-        usage = reduce(total_usage, counted[1:], counted[0]) if counted else None
+        usage = reduce(total_usage, (each.usage for each in records), None)
         asked = {each.name for each in records}
-        skipped = [
-            each.costs.skipped()
-            for each in self._models
-            if each.costs.name not in asked and (each.takes(case) or each.costs.calls)
-        ]
+        skipped: list[StageRecord] = []
+        for stage in self._models:
+            if stage.costs.name not in asked and (stage.takes(case) or stage.costs.calls):
+                skipped.append(stage.costs.skipped())
+        notes = choice.notes
         caveat = case.narrowed.caveat
-        notes = (caveat, *choice.notes) if caveat and self.policy.max_error is not None else choice.notes
+        if caveat and self.policy.max_error is not None:  # without a budget, confidence decides nothing
+            notes = (caveat, *notes)
         if case.has_several and case.chat is None and len(choice.chosen_ids) == 1 and not case.known:
             notes = (*notes, _ONE_OF_THEM)
         is_sure = any(each.is_sure for each in case.verdicts)
@@ -187,13 +193,15 @@ class Pipeline:
 
 def _differs(case: Case, verdict: Verdict) -> bool:
     """Whether a model chose something else than what recall, taught by a log, is sure of."""
-    first, thresholds = next(iter(case.narrowed.candidates), None), case.narrowed.thresholds
+    first = next(iter(case.narrowed.candidates), None)
+    thresholds = case.narrowed.thresholds
     if first is None or thresholds is None or case.is_for_chat or case.request.goes_on:
         return False
-    is_sure = first.confidence is not None and first.confidence >= thresholds.ask_again
-    choice = verdict.choice
-    is_answer = choice is not None and verdict.outcome in {"decided", "none"}
-    return is_sure and is_answer and choice is not None and choice.chosen_ids != (first.flow_id,)
+    if first.confidence is None or first.confidence < thresholds.ask_again:
+        return False
+    if verdict.choice is None or verdict.outcome not in {"decided", "none"}:
+        return False
+    return verdict.choice.chosen_ids != (first.flow_id,)
 
 
 def _records(case: Case) -> tuple[StageRecord, ...]:

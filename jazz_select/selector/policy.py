@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from jazz_select.arguments import Constraint, Probability, checked
 from jazz_select.flow.base import BaseFlow
@@ -41,7 +41,9 @@ class Policy(JsonData):
 
     def allowed_error(self, flow: BaseFlow | None) -> float | None:
         """Return the share of answers with this flow that may be wrong; None if there is no budget."""
-        return self.max_error if flow is None or flow.max_error is None else flow.max_error
+        if flow is None or flow.max_error is None:
+            return self.max_error
+        return flow.max_error
 
 
 PresetName: TypeAlias = Literal["default", "recommended", "cautious"]
@@ -63,8 +65,12 @@ PolicyLike: TypeAlias = Annotated[
 
 def policy_of_settings(settings: "Settings") -> Policy:
     """Return the policy of a deployment: the named one, with the fields that are set otherwise."""
-    own = {each.name: getattr(settings, each.name) for each in fields(Policy)}
-    return replace(PRESETS[settings.policy], **{name: value for name, value in own.items() if value is not None})
+    own: dict[str, Any] = {}
+    for field in fields(Policy):
+        value = getattr(settings, field.name)
+        if value is not None:
+            own[field.name] = value
+    return replace(PRESETS[settings.policy], **own)
 
 
 def policy_of(given: PolicyLike) -> Policy:

@@ -337,7 +337,9 @@ def state_fields(begun: UnderWay) -> dict[str, str]:
 
 def _each_object(objects: Sequence[str]) -> str:
     """Return what each of several open wishes for a flow is for, and how a reply tells which is meant."""
-    return f"{' | '.join(objects)}. What is said of one, also off, is told by its values." if objects else ""
+    if not objects:
+        return ""
+    return f"{' | '.join(objects)}. What is said of one, also off, is told by its values."
 
 
 def begun_by_id(under_way: Sequence[UnderWay]) -> dict[str, UnderWay]:
@@ -379,16 +381,22 @@ class ProcedureTexts:
 
     def lines_of(self, flow_id: str) -> str:
         """Return the steps of a flow and its tools as lines, if it has some and there is room for them; else ""."""
-        found = self._find(flow_id) if self._find is not None and self._left else None
+        if self._find is None or not self._left:
+            return ""
+        found = self._find(flow_id)
         if found is None:
             return ""
+        lines = [f"- {step}" for step in found.steps]
         new = {name: line for name, line in found.tools.items() if name not in self._tools}
-        text = "\n".join((*(f"- {step}" for step in found.steps), *(("tools:",) if new else ()), *new.values()))
+        if new:
+            lines += ["tools:", *new.values()]
+        text = "\n".join(lines)
         size = estimate_tokens(text)
         if not text or size > self._room:
             return ""
         self._tools |= new.keys()
-        self._left, self._room = self._left - 1, self._room - size
+        self._left -= 1
+        self._room -= size
         return text
 
 
@@ -417,8 +425,10 @@ def reading_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str])
 
     Flows of the conversation stay whole. If these cards take more than `tokens`, fewer are whole.
     """
-    cards, whole = _number_cards(cards), WHOLE_CARDS
+    cards = _number_cards(cards)
+    whole = WHOLE_CARDS
     kept = _whole_first(cards, whole)
+    # Without their examples, which only fill the room that is left.
     while whole > 1 and _total([replace(card, examples=()) for card in kept], estimate_tokens) > tokens:
         whole -= 1
         kept = _whole_first(cards, whole)
@@ -433,7 +443,11 @@ def _number_cards(cards: Sequence[CandidateCard]) -> list[CandidateCard]:
 
 
 def _whole_first(cards: Sequence[CandidateCard], whole: int) -> list[CandidateCard]:
-    return [card if place < whole or card.under_way is not None else card.brief() for place, card in enumerate(cards)]
+    kept: list[CandidateCard] = []
+    for place, card in enumerate(cards):
+        is_whole = place < whole or card.under_way is not None
+        kept.append(card if is_whole else card.brief())
+    return kept
 
 
 def _fill_examples(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
@@ -490,12 +504,11 @@ def _trim_part(cards: list[CandidateCard], tokens: int, count: Count, what: str)
 
 def _common_limit(taken: Sequence[int], room: int) -> int:
     """Return the common limit at which all texts fit into `room`; short texts leave their rest to long ones."""
-    left, most = room, 0
-    for number, took in enumerate(sorted(taken)):
-        most = left // (len(taken) - number)
-        if took > most:
-            return max(most, 0)
-        left -= took
+    for number, size in enumerate(sorted(taken)):
+        limit = room // (len(taken) - number)  # an even share of what the shorter ones leave
+        if size > limit:
+            return max(limit, 0)
+        room -= size
     return max(taken, default=0)
 
 
@@ -666,12 +679,17 @@ def first_kept_turn(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: 
     last = max((turn for turn, _ in sizes), default=1)
     first = 1 + _BLOCK * max(0, -(-(whole_from - 1) // _BLOCK))
     for start in range(first, last + 1, _BLOCK):
-        if sum(size for turn, size in sizes if turn >= start) <= room:
+        if _size_since(sizes, start) <= room:
             return start
+    # Not even the last block fits, so what of it does.
     start = last
-    while start > first and sum(size for turn, size in sizes if turn >= start - 1) <= room:
+    while start > first and _size_since(sizes, start - 1) <= room:
         start -= 1
     return start
+
+
+def _size_since(sizes: Sequence[tuple[int, int]], start: int) -> int:
+    return sum(size for turn, size in sizes if turn >= start)
 
 
 class PromptHistoryRecorder:
@@ -684,13 +702,11 @@ class PromptHistoryRecorder:
         """Take what was shown before, unless earlier turns cannot have stored it like this."""
         self.turn = turn
         self.notes: list[str] = []
-        turns = [each.turn for each in shown]
         keys = {(each.what, each.name) for each in shown}
         flows = [each for each in shown if each.what == "flow"]
         rest = [each for each in shown if each.what != "flow"]
-        in_turn = all(0 < each < turn for each in turns)
-        in_turn = in_turn and all(first.turn <= then.turn for part in (flows, rest) for first, then in pairwise(part))
-        if len(keys) < len(shown) or not in_turn:
+        is_earlier = all(0 < each.turn < turn for each in shown)
+        if len(keys) < len(shown) or not is_earlier or not _are_in_order(flows) or not _are_in_order(rest):
             self.notes.append("what was kept of what models were shown cannot be, so it is shown afresh")
             flows = rest = []
         self.flows: tuple[FirstShown, ...] = tuple(flows)
@@ -714,6 +730,10 @@ class PromptHistoryRecorder:
     def shown(self) -> tuple[FirstShown, ...]:
         """All entries, as stored with the conversation."""
         return (*self.flows[:_MOST_EACH], *self.rest[:_MOST_EACH])
+
+
+def _are_in_order(shown: Sequence[FirstShown]) -> bool:
+    return all(first.turn <= then.turn for first, then in pairwise(shown))
 
 
 class _View(NamedTuple):
@@ -825,7 +845,8 @@ def _offered_element(
     view.procedures.begin_turn()
     begun, cards = begun_by_id(situation.under_way), view.by_id
     for place, each in enumerate(candidates):
-        if (card := cards.get(each.flow_id)) is None:
+        card = cards.get(each.flow_id)
+        if card is None:
             continue
         takes = () if situation.inputs is None else situation.inputs(each.flow_id)
         now = {"id": card.id}
@@ -837,10 +858,13 @@ def _offered_element(
             }
         else:
             takes = _brief_inputs(takes)
-        now |= {"inputs": "; ".join(takes)}
-        now |= state_fields(begun[each.flow_id]) if each.flow_id in begun else {}
-        # What was first shown with no procedure, among others that were nearer, has it here.
-        procedure = "" if card.procedure or place >= WHOLE_CARDS else view.procedures.lines_of(each.flow_id)
+        now["inputs"] = "; ".join(takes)
+        if each.flow_id in begun:
+            now |= state_fields(begun[each.flow_id])
+        procedure = ""
+        if place < WHOLE_CARDS and not card.procedure:
+            # What was first shown with no procedure, among others that were nearer, has it here.
+            procedure = view.procedures.lines_of(each.flow_id)
         offered.append(flow_element(now, procedure))
     return offered
 

@@ -49,20 +49,23 @@ class RecallStage:
             why = "nothing is asked" if candidates else "there is nothing to choose from"
             verdict = self._verdict(case, "none", Choice(notes=(BLANK,) if candidates else ()), why)
             return replace(verdict, confidence=None)
-        if settled := self._needs_no_decision(case):
+        settled = self._needs_no_decision(case)
+        if settled is not None:
             choice, why = settled
             return self._verdict(case, "decided" if choice.chosen_ids else "none", choice, why)
         if case.is_for_chat:
             return self._verdict(case, "handed_on", self.best(case), SEVERAL)
         expected, budget = self._expected_error(case), self._budget(case)
-        if why := self._why_unsure(case, expected, budget):
+        why = self._why_unsure(case, expected, budget)
+        if why:
             return self._verdict(case, "handed_on", self.best(case), why, expected)
-        compared = _compare_confidence(case, expected, budget)
-        if why := self._why_audited(case, compared):
+        comparison = _compare_confidence(case, expected, budget)
+        why = self._why_audited(case, comparison)
+        if why:
             verdict = self._verdict(case, "handed_on", self.best(case), why, expected)
         else:
             choice = first_live(candidates, self.flows, Reason.CONFIDENT)
-            verdict = self._verdict(case, "decided", choice, compared, expected)
+            verdict = self._verdict(case, "decided", choice, comparison, expected)
         return replace(verdict, is_sure=case.narrowed.thresholds is not None)
 
     @staticmethod
@@ -94,7 +97,8 @@ class RecallStage:
         if case.narrowed.answers is None:
             return 1 - confidence
         line = self.calibration.recall
-        return case.narrowed.answers.thresholds(line if line.cases else None).expected_error(confidence)
+        thresholds = case.narrowed.answers.thresholds(line if line.cases else None)
+        return thresholds.expected_error(confidence)
 
     def _needs_no_decision(self, case: Case) -> tuple[Choice, str] | None:
         """Return what is taken as it is, or None.
@@ -146,19 +150,19 @@ class RecallStage:
             return ""
         return f"{_compare_confidence(case, expected, budget)}, {NOT_ITS}"
 
-    def _why_audited(self, case: Case, compared: str) -> str:
+    def _why_audited(self, case: Case, comparison: str) -> str:
         """Return why a model is asked although recall is sure; empty if recall decides."""
         confidence = case.narrowed.confidence
         if case.narrowed.thresholds is None or confidence is None:
             return ""
         if confidence < case.audited.raised:
-            return f"{compared}; the audit found the promise broken, and demands {case.audited.raised:.3f}"
+            return f"{comparison}; the audit found the promise broken, and demands {case.audited.raised:.3f}"
         if case.chat is None and not self.shares_budget:
             return ""
         if case.audited.is_suspected:
-            return f"{compared}; models differed about this flow of late, so it is asked all the same (audit)"
+            return f"{comparison}; models differed about this flow of late, so it is asked all the same (audit)"
         if case.audited.is_sampled:
-            return f"{compared}; it is of the share that is asked all the same (audit)"
+            return f"{comparison}; it is of the share that is asked all the same (audit)"
         return ""
 
     def _budget(self, case: Case) -> float | None:
@@ -166,7 +170,9 @@ class RecallStage:
         allowed = self._allowed_error(case)
         if allowed is None:
             return None
-        return allowed * SHARED if self.shares_budget and not case.request.goes_on else allowed
+        if self.shares_budget and not case.request.goes_on:
+            return allowed * SHARED
+        return allowed
 
     def _allowed_error(self, case: Case) -> float | None:
         return self.policy.allowed_error(self.flows.get(case.narrowed.candidates[0].flow_id))
@@ -180,7 +186,8 @@ class RecallStage:
         if case.request.within and self._allowed_error(case) == 0:
             return Choice(notes=(NO_ERROR,))
         if self._allowed_error(case) is None:
-            return first_live(candidates, self.flows, reason, notes=(NO_BUDGET,) if case.has_more else ())
+            notes = (NO_BUDGET,) if case.has_more else ()
+            return first_live(candidates, self.flows, reason, notes=notes)
         likeliest = sorted(candidates, key=lambda each: -(each.confidence or 0.0))
         return first_live(likeliest, self.flows, reason, notes=(OVER_BUDGET,))
 

@@ -80,12 +80,10 @@ class Mentions:
         """Return the offered id for `token`, a string or a number."""
         if isinstance(token, str):
             text = token.strip(_WRAPPING)
-            return (
-                self._exact.get(token)
-                or self._exact.get(text)
-                or self._folded.get(folded_mention(text))
-                or self._id_at(text)
-            )
+            exact = self._exact.get(token) or self._exact.get(text)
+            if exact:
+                return exact
+            return self._folded.get(folded_mention(text)) or self._id_at(text)
         if isinstance(token, int | float) and not isinstance(token, bool):
             return self._exact.get(str(token)) or self._id_at(str(token).removesuffix(".0"))
         return None
@@ -100,7 +98,9 @@ class Mentions:
 
     def _id_at(self, text: str) -> str | None:
         match = _ORDINAL.fullmatch(text)
-        position = int(match.group(1)) if match else 0
+        if match is None:
+            return None
+        position = int(match.group(1))
         return self._order[position - 1] if 0 < position <= len(self._order) else None
 
 
@@ -121,9 +121,12 @@ def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
     """Return a pattern for any of `keys` as whole words, the longest first, with any separators."""
     words = {tuple(_WORD.findall(key)) for key in keys if len(key) <= _LONGEST_MENTION and folded_mention(key)}
-    forms = sorted((r"[\s_-]?".join(map(re.escape, parts)) for parts in words), key=len, reverse=True)
+    if not words:
+        return None
+    forms = [r"[\s_-]?".join(map(re.escape, parts)) for parts in words]
+    forms.sort(key=len, reverse=True)
     first = "".join({re.escape(parts[0][0]) for parts in words})  # a fast check of the first letter
-    return re.compile(rf"(?<![\w-])(?=[{first}])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
+    return re.compile(rf"(?<![\w-])(?=[{first}])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,19 +183,21 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if not isinstance(reply, str):
         return _UNREADABLE
     ends = reply if len(reply) <= 2 * _WINDOW else f"{reply[:_WINDOW]}\n{reply[-_WINDOW:]}"
-    said = without_reasoning(ends)
-    text, value = unquoted(_FENCE.sub("\n", said).strip())
+    text, value = unquoted(_FENCE.sub("\n", without_reasoning(ends)).strip())
     offered = Mentions(candidates)
-    if of_message and (parts := _parts(text, value, offered)) is not None:
+    parts = _parts(text, value, offered) if of_message else None
+    if parts is not None:
         return _read_parts(parts, offered)
     if value is not BROKEN:
         return _read_choice(value, offered).reply
     values = find_embedded(text)
-    choices = (_read_choice(value, offered) for value in _last_first(values, text))
-    standing = max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
-    if standing.trust > _Trust.NONE:
-        footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
-        return _UNREADABLE if footnotes or _DENIED_ARRAY.search(text) else standing.reply
+    # `max` returns the first of equals, so the order of the values decides between them.
+    choices = [_read_choice(value, offered) for value in _last_first(values, text)]
+    best = max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
+    if best.trust > _Trust.NONE:
+        is_footnote = best.trust is _Trust.NUMBERED and len(values) > 1
+        is_denied = _DENIED_ARRAY.search(text) is not None
+        return _UNREADABLE if is_footnote or is_denied else best.reply
     mended = _read_choice(repaired(text), offered)
     if mended.trust > _Trust.STRANGE and mended.reply.ids:  # a repair turns a lone bracket into an empty array
         return mended.reply
@@ -250,11 +255,14 @@ def _read_confirm(given: Any) -> tuple[Literal["", "yes", "no"], str]:
     """Return what a model read of the answer to the open question, and the words that it quotes for that."""
     confirm = given if is_object(given) else {"is": given}
     quote = confirm.get("quote")
-    quote = quote if isinstance(quote, str) else ""
-    said = str(confirm.get("is")).strip().casefold()
-    if said == "yes":
+    if not isinstance(quote, str):
+        quote = ""
+    answer = str(confirm.get("is")).strip().casefold()
+    if answer == "yes":
         return "yes", quote
-    return ("no" if said == "no" else ""), quote
+    if answer == "no":
+        return "no", quote
+    return "", quote
 
 
 def _reply_start(begin: object) -> str:
@@ -264,22 +272,30 @@ def _reply_start(begin: object) -> str:
     if not isinstance(begin, dict):
         return ""
     parts = cast("dict[str, Any]", begin)
-    has_calls = isinstance(parts.get("tool_calls"), list) and parts["tool_calls"]
+    calls = parts.get("tool_calls")
     text = parts.get("text")
-    if has_calls:
-        opening = json_line({"tool_calls": parts["tool_calls"], **({"text": text} if isinstance(text, str) else {})})
-    else:
-        opening = text.strip() if isinstance(text, str) else ""
+    opening = text.strip() if isinstance(text, str) else ""
+    if isinstance(calls, list) and calls:
+        reply: dict[str, Any] = {"tool_calls": calls}
+        if isinstance(text, str):
+            reply["text"] = text
+        opening = json_line(reply)
     return opening if len(opening) <= _LONGEST_OPENING else ""
 
 
 def _without_every(inputs: object, offered: Mentions) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the input values without the flows that are wanted for all that there are, and the ids of these."""
     given = cast("dict[str, Any]", inputs if isinstance(inputs, dict) else {})
-    every = [name for name, each in given.items() if isinstance(each, str) and each.strip().casefold() == _ALL]
-    ids = {name: offered.find(name) for name in every}
-    found = tuple(dict.fromkeys(each for each in ids.values() if each))
-    return {name: each for name, each in given.items() if not ids.get(name)}, found
+    every: dict[str, None] = {}
+    others: dict[str, Any] = {}
+    for name, value in given.items():
+        is_all = isinstance(value, str) and value.strip().casefold() == _ALL
+        flow_id = offered.find(name) if is_all else None
+        if flow_id:
+            every[flow_id] = None
+        else:
+            others[name] = value
+    return others, tuple(every)
 
 
 def _each_wish(
@@ -288,25 +304,27 @@ def _each_wish(
     """Return the values of the first wish for each flow, and those of further wishes for it."""
     first: dict[str, Any] = {}
     repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
-    for name, each in inputs.items():
-        found = offered.find(name) if is_array(each) else None
-        listed = each if found else []
-        objects = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
-        if found and objects:
-            first[found] = objects[0]
-            repeated[found] = tuple(objects[1:_MOST_WISHES])
-        else:
-            first[name] = each
-    return _by_flow(first, offered), {flow_id: each for flow_id, each in repeated.items() if each}
+    for name, value in inputs.items():
+        flow_id = offered.find(name) if is_array(value) else None
+        wishes = [cast("dict[str, Any]", wish) for wish in value if isinstance(wish, dict)] if flow_id else []
+        if not flow_id or not wishes:
+            first[name] = value
+            continue
+        first[flow_id] = wishes[0]
+        if len(wishes) > 1:
+            repeated[flow_id] = tuple(wishes[1:_MOST_WISHES])
+    return _by_flow(first, offered), repeated
 
 
 def _by_flow(inputs: object, offered: Mentions) -> dict[str, Any]:
     """Return input values by input name, or by flow id and input name."""
     if not isinstance(inputs, dict):
         return {}
-    given = cast("dict[str, Any]", inputs)
-    ids = {name: offered.find(name) if isinstance(each, dict) else None for name, each in given.items()}
-    return {ids[name] or name: each for name, each in given.items()}
+    found: dict[str, Any] = {}
+    for name, value in cast("dict[str, Any]", inputs).items():
+        flow_id = offered.find(name) if isinstance(value, dict) else None
+        found[flow_id or name] = value
+    return found
 
 
 class _Trust(IntEnum):
@@ -329,7 +347,9 @@ class _Choice(NamedTuple):
 
 def _last_first(values: list[Any], text: str) -> Iterable[Any]:
     """Order values by likelihood: an answer comes last after an explanation, or first before one."""
-    return (values[0], *reversed(values[1:])) if values and text[0] in "[{" else reversed(values)
+    if values and text[0] in "[{":
+        return (values[0], *reversed(values[1:]))
+    return reversed(values)
 
 
 def _read_choice(value: Any, offered: Mentions) -> _Choice:
@@ -344,7 +364,9 @@ def _read_choice(value: Any, offered: Mentions) -> _Choice:
         trust = max(trust, _trust(leaf, found=found is not None))
     if ids:
         return _Choice(ParsedReply(status="ids", ids=tuple(ids)), trust)
-    return _Choice(_EMPTY, _Trust.NAMED) if says_none else _Choice(_UNREADABLE, _Trust.NONE)
+    if says_none:
+        return _Choice(_EMPTY, _Trust.NAMED)
+    return _Choice(_UNREADABLE, _Trust.NONE)
 
 
 def _trust(leaf: object, *, found: bool) -> _Trust:
@@ -409,20 +431,26 @@ def _holds_more(value: Any) -> bool:
 
 def _split_list(text: str, offered: Mentions) -> list[str]:
     """Split "a, b" where each part is a candidate and the whole is none; else return []."""
-    parts = [] if offered.find(text) else _COMMA.split(text, maxsplit=_IDS)
+    if offered.find(text):
+        return []
+    parts = _COMMA.split(text, maxsplit=_IDS)
     return parts if all(offered.find(part) for part in parts) else []
 
 
 def _read_prose(text: str, offered: Mentions) -> ParsedReply:
     """Read prose: one candidate, a plain list, or "none fits". Prose that weighs candidates is unreadable."""
-    if whole := offered.find(text):
+    whole = offered.find(text)
+    if whole:
         return ParsedReply(status="ids", ids=(whole,))
     ids, rest = offered.mentioned(text)
-    if ids and _NONE_OF.match(text):
+    if not ids:
+        if _NOTHING_FITS.search(text):
+            return _EMPTY
+        return ParsedReply(status="ids", ids=(text,)) if _BARE_ID.fullmatch(text) else _UNREADABLE
+    if _NONE_OF.match(text):
         return _EMPTY
-    if ids:
-        clear = not _DOUBT.search(text) and not _RATED.search(rest) and (len(ids) == 1 or _CONNECTING.fullmatch(rest))
-        return ParsedReply(status="ids", ids=ids) if clear else _UNREADABLE
-    if _NOTHING_FITS.search(text):
-        return _EMPTY
-    return ParsedReply(status="ids", ids=(text,)) if _BARE_ID.fullmatch(text) else _UNREADABLE
+    is_doubtful = _DOUBT.search(text) is not None or _RATED.search(rest) is not None
+    is_list = len(ids) == 1 or _CONNECTING.fullmatch(rest) is not None
+    if is_doubtful or not is_list:
+        return _UNREADABLE
+    return ParsedReply(status="ids", ids=ids)

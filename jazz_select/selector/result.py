@@ -226,13 +226,15 @@ def _unpickled(data: dict[str, Any], homes: list[tuple[str, str]]) -> FlowSelect
 
 
 def _candidate_line(candidate: Candidate) -> str:
-    arms = [
-        f"{arm} #{rank} ({candidate.scores[arm]:.3f})" if arm in candidate.scores else f"{arm} #{rank}"
-        for arm, rank in candidate.ranks.items()
-    ]
-    sure = [] if candidate.confidence is None else [f"confidence {candidate.confidence:.2f}"]
-    score = [f"score {candidate.score:.4f}"] if candidate.score or arms else []  # a flow named by the user has none
-    return "  ".join([candidate.flow_name or candidate.flow_id, *score, *arms, *sure])
+    parts = [candidate.flow_name or candidate.flow_id]
+    if candidate.score or candidate.ranks:  # a flow named by the user has none
+        parts.append(f"score {candidate.score:.4f}")
+    for arm, rank in candidate.ranks.items():
+        score = f" ({candidate.scores[arm]:.3f})" if arm in candidate.scores else ""
+        parts.append(f"{arm} #{rank}{score}")
+    if candidate.confidence is not None:
+        parts.append(f"confidence {candidate.confidence:.2f}")
+    return "  ".join(parts)
 
 
 def note_selection(span: Span, request: str, result: FlowSelectionResult) -> None:

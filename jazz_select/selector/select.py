@@ -25,7 +25,7 @@ from jazz_select.selector.candidates_stage import (
     SelectRequest,
     Unavailable,
     candidate_sets,
-    fused,
+    fuse,
     side_by_side,
 )
 from jazz_select.selector.known_requests import KnownRequests
@@ -273,15 +273,14 @@ class FlowSelector:
         began = perf_counter()
         with span("select", "decision") as traced:
             if candidates is None:
-                narrowed = fused(await self._narrower.recall_each(request.ways, surroundings, only=only))
+                narrowed = fuse(await self._narrower.recall_each(request.ways, surroundings, only=only))
             else:
                 narrowed = await self._narrower.from_caller(candidates, surroundings)
-            done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
-            done = [flow for flow in done if not flow.only_called]
-            closed = (await self._guards.closed_among(done, surroundings)).ids
-            begun = [self._registry[each] for each in request.under_way if each in self._registry]
-            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), read.notes)
-            known, narrowed = await self._known_in(request, narrowed, surroundings, only=only, given=candidates)
+            of_conversation = await self._flows_of_conversation(request, narrowed, surroundings)
+            narrowed = narrowed.with_flows(of_conversation, read.notes)
+            known = await self._find_known(request, narrowed, surroundings, only=only, given=candidates)
+            if known:
+                narrowed = narrowed.with_flows([self._registry[known]])
             result = await self._run_stages(request, narrowed, surroundings, began, known=known)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -320,9 +319,11 @@ class FlowSelector:
                 return await self._result_of_answer(read.request.query, *read.answers, surroundings)
             if found is None:
                 return nothing_found(*read.notes, BLANK)
-            noted = found.joined_by((), read.notes)
-            known, noted = await self._known_in(read.request, noted, surroundings, only=one.only, given=one.candidates)
-            return await self._run_stages(read.request, noted, surroundings, perf_counter(), known=known, ask=ask)
+            offered = found.with_flows((), read.notes)
+            known = await self._find_known(read.request, offered, surroundings, only=one.only, given=one.candidates)
+            if known:
+                offered = offered.with_flows([self._registry[known]])
+            return await self._run_stages(read.request, offered, surroundings, perf_counter(), known=known, ask=ask)
 
         calls = [partial(select, *each) for each in zip(asked, reads, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
@@ -374,7 +375,7 @@ class FlowSelector:
         from jazz_select.selector import calibrating
 
         samples = await calibrating.labelled(cases, self._registry, self._narrower)
-        learned = await calibrating.calibrated(samples, self._decider, timeout_s=self._timeout_s)
+        learned = await calibrating.calibrate(samples, self._decider, timeout_s=self._timeout_s)
         self._pipeline.recalibrate(learned)
         return learned
 
@@ -396,9 +397,23 @@ class FlowSelector:
         self._guards.check_selectable(asked.only)
         has_model = self.has_model or (situation is not None and situation.reader is not None)
         request = Request.from_query(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
-        return ReadRequest(request=request) if asked.asked is None else self._pipeline.user.read_request(asked, request)
+        if asked.asked is None:
+            return ReadRequest(request=request)
+        return self._pipeline.user.read_request(asked, request)
 
-    async def _known_in(
+    async def _flows_of_conversation(
+        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any]
+    ) -> list[BaseFlow]:
+        """Return the flows under way, and beside candidates those done last, as far as they are available."""
+        offered = [self._registry[each] for each in request.under_way if each in self._registry]
+        if not narrowed.candidates:
+            return offered
+        done_last = [self._registry[each] for each in request.done if each in self._registry]
+        selectable = [flow for flow in done_last if not flow.only_called]
+        closed = await self._guards.closed_among(selectable, context)
+        return offered + [flow for flow in selectable if flow.id not in closed.ids]
+
+    async def _find_known(
         self,
         request: Request,
         narrowed: CandidateSet,
@@ -406,19 +421,18 @@ class FlowSelector:
         *,
         only: Collection[str] | None,
         given: Sequence[Mapping[str, Any]] | None,
-    ) -> tuple[str, CandidateSet]:
-        """Return the flow that is known for this request, word for word, and the candidates with it.
+    ) -> str:
+        """Return the id of the flow that is known for this request, word for word; empty if it may not be chosen.
 
-        A flow that recall did not find joins them, unless the caller chose the candidates or its guard is closed.
+        A flow that recall did not find may be, unless the caller chose the candidates or its guard is closed.
         """
         known = self._known.flow_of(request.own_words)
         if not known or any(each.flow_id == known for each in narrowed.candidates):
-            return known, narrowed
+            return known
         if given is not None or not narrowed.candidates or (only is not None and known not in only):
-            return "", narrowed
-        flow = self._registry[known]
-        closed = await self._guards.closed_among([flow], context)
-        return ("", narrowed) if known in closed.ids else (known, narrowed.joined_by([flow]))
+            return ""
+        closed = await self._guards.closed_among([self._registry[known]], context)
+        return "" if known in closed.ids else known
 
     async def _run_stages(
         self,
@@ -431,7 +445,7 @@ class FlowSelector:
         ask: bool = True,
     ) -> FlowSelectionResult:
         """Run the stages after recall, up to the chat model or to the end, and record them."""
-        narrowed = self._pipeline.calibrated(narrowed)
+        narrowed = self._pipeline.calibrate(narrowed)
         narrowed_at = perf_counter()
         outcomes = self._outcomes if ask else None
         audited = AuditedEntry() if outcomes is None else await outcomes.begin(request, narrowed)
@@ -443,7 +457,7 @@ class FlowSelector:
         if outcomes is None:
             return result
         is_free = not narrowed.limits or (narrowed.limits == "guards" and bool(result.names))
-        result = outcomes.noted(
+        result = outcomes.record(
             request, result, alone=request.opens and is_free, is_sure=choice.is_sure, entry=audited.id
         )
         await outcomes.end(result, is_sure=choice.is_sure)
@@ -458,13 +472,15 @@ class FlowSelector:
             offered = {each.flow_id: self._registry.get(each.flow_id) for each in question.options}
             live = [flow for flow in offered.values() if flow is not None]
             closed = await self._guards.closed_among(live, context)
-            narrowed = CandidateSet().joined_by(flow for flow in live if flow.id not in closed.ids)
+            narrowed = CandidateSet().with_flows(flow for flow in live if flow.id not in closed.ids)
             latency = Latency(total_s=perf_counter() - began)
             result = await self._record(narrowed, choice, context, latency, closed=closed)
             if traced is not None:
                 note_selection(traced, answer, result)
+        if self._outcomes is None:
+            return result
         request = Request.from_query(question.request or answer, None)
-        return result if self._outcomes is None else self._outcomes.noted(request, result, alone=request.opens)
+        return self._outcomes.record(request, result, alone=request.opens)
 
     async def _record(
         self,
@@ -480,12 +496,12 @@ class FlowSelector:
         chosen = [self._registry[flow_id] for flow_id in choice.chosen_ids]
         if closed is None:
             closed = await self._guards.closed_among(chosen, context)
-        flows = [flow for flow in chosen if flow.id not in closed.shut]
-        gone = Unavailable({each: closed.shut[each] for each in choice.chosen_ids if each in closed.shut})
+        flows = [flow for flow in chosen if flow.id not in closed.closed_by_guard]
+        refused = {each: closed.closed_by_guard[each] for each in choice.chosen_ids if each in closed.closed_by_guard}
         prompts = [await self._prompts.prompt(flow) for flow in flows]
         instructs = choice.called_off or choice.confirmed or choice.values or choice.unclear
         is_settled = flows or instructs or choice.reason in _WITHOUT_A_FLOW
-        late_notes = [f"after the choice: {note}" for note in gone.notes]
+        late_notes = [f"after the choice: {note}" for note in Unavailable(refused).notes]
         known: dict[str, Any] = {each.name: getattr(choice, each.name) for each in fields(Decision)}
         known.update(
             tier=choice.tier if is_settled else Tier.OPEN,

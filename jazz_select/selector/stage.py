@@ -177,12 +177,18 @@ class Case:
     @property
     def choice(self) -> Choice | None:
         """The best choice so far."""
-        return next((each.choice for each in reversed(self.verdicts) if each.choice is not None), None)
+        for verdict in reversed(self.verdicts):
+            if verdict.choice is not None:
+                return verdict.choice
+        return None
 
     @property
     def beliefs(self) -> Beliefs | None:
         """The beliefs of recall and decision model, if one was asked."""
-        return next((each.beliefs for each in reversed(self.verdicts) if each.beliefs is not None), None)
+        for verdict in reversed(self.verdicts):
+            if verdict.beliefs is not None:
+                return verdict.beliefs
+        return None
 
     def after(self, verdict: Verdict) -> "Case":
         """Return the case with one more verdict, which replaces an earlier one of the same stage."""
@@ -225,10 +231,11 @@ class StageCosts:
 
     def skipped(self) -> StageRecord:
         """Return the record of a stage that was not needed, with its mean time and usage."""
-        tokens = asdict(self.usage) if self.usage else {}
-        mean = {each: round(count / self.counted) for each, count in tokens.items()}
         took_s = self.took_s / max(self.calls, 1)
-        return StageRecord(name=self.name, outcome="skipped", took_s=took_s, usage=Usage(**mean) if mean else None)
+        usage: Usage | None = None
+        if self.usage is not None:
+            usage = Usage(**{name: round(count / self.counted) for name, count in asdict(self.usage).items()})
+        return StageRecord(name=self.name, outcome="skipped", took_s=took_s, usage=usage)
 
 
 def first_live(

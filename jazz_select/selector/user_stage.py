@@ -50,8 +50,12 @@ class UserStage:
         """Whether the policy lets the user be asked about this case."""
         if case.request.goes_on or case.request.blank:
             return False
-        failed = bool(case.verdicts) and case.verdicts[-1].stage == "chat" and case.verdicts[-1].outcome == "failed"
-        return self.policy.ask_user or (self.policy.on_error == "ask" and failed)
+        if self.policy.ask_user:
+            return True
+        if self.policy.on_error != "ask" or not case.verdicts:
+            return False
+        last = case.verdicts[-1]
+        return last.stage == "chat" and last.outcome == "failed"
 
     async def run(self, case: Case) -> Verdict:
         """Replace a choice that no stage is sure of by a question, or by none if no flow is likely."""
@@ -165,7 +169,9 @@ class UserStage:
 def _model_notes(case: Case) -> tuple[str, ...]:
     """Return the notes of a chat model's choice; those of an unsure choice are moot once the user is asked."""
     last = case.verdicts[-1]
-    return last.choice.notes if last.stage == "chat" and last.choice is not None else ()
+    if last.stage != "chat" or last.choice is None:
+        return ()
+    return last.choice.notes
 
 
 def _without_flows(choice: Choice, tier: Tier, reason: Reason, *, notes: tuple[str, ...]) -> Choice:

@@ -101,7 +101,7 @@ async def _withheld_flows(
     catalogue: RunningCatalogue, live: Generation, request: str, context: Mapping[str, Any]
 ) -> list[str]:
     """Return the flows that would rank first, but are withheld by their guards in this context."""
-    closed = (await Availability(live.registry).closed(context)).shut
+    closed = (await Availability(live.registry).closed(context)).closed_by_guard
     if not closed:
         return []
     found = await catalogue.memory.recall(request, catalogue.agent_id, top_k=_AMONG)
