@@ -41,11 +41,11 @@ from jazz_select.words import by_spelling, folded_name
 
 def check_run(steps: object, inputs: object) -> None:
     """Refuse what are no steps, or no inputs."""
-    given: list[object] = [steps]
+    wrong: list[object] = [steps]
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
-        given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, Step)]
-    if given:
-        msg = f"steps must be a list of names of tools, GuidedDecisionPoints and CHOOSE, got {given[0]!r:.80}"
+        wrong = [each for each in cast("Sequence[object]", steps) if not isinstance(each, Step)]
+    if wrong:
+        msg = f"steps must be a list of names of tools, GuidedDecisionPoints and CHOOSE, got {wrong[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ConfigError(f"inputs must be a mapping of names to values, got {inputs!r:.80}")
@@ -92,14 +92,15 @@ class RunContext:
         The caller's values are never replaced, and undeclared fields of a declared output are ignored: an output must
         not exchange the caller's account for another.
         """
-        given = dict(output) if is_object(output) else {RESULT: output}
-        fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
-        self.context.update({name: given[name] for name in fed})
-        self._declared = {name: each for name, each in self._declared.items() if name not in fed}
-        self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
-        # A value that is null feeds nothing, whatever was declared.
-        self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
-        self.last_tool, self._last = tool.name, given
+        values = dict(output) if is_object(output) else {RESULT: output}
+        for name, value in values.items():
+            if name in self.fixed or (declared and name not in declared):
+                continue
+            self.context[name] = value
+            self._declared.pop(name, None)
+            if name in declared and value is not None:  # a null feeds nothing, whatever was declared
+                self._declared[name] = replace(declared[name], certain=True)
+        self.last_tool, self._last = tool.name, values
 
     def bind_tool(self, tool: Tool) -> Tool:
         """Return a tool bound to the caller's context; inputs that the caller gave fill what the tool declares."""
@@ -117,21 +118,29 @@ class RunContext:
     @property
     def fields(self) -> tuple[Slot, ...]:
         """All that is there, by what was declared or else by the values."""
-        there = self.context.items()
-        return tuple(self._declared.get(name) or Slot(name, schema_of(value)) for name, value in there)
+        slots: list[Slot] = []
+        for name, value in self.context.items():
+            slots.append(self._declared.get(name) or Slot(name, schema_of(value)))
+        return tuple(slots)
 
     @property
     def unclear(self) -> tuple[str, ...]:
         """What could not be known of the values that are there, when tools were compared with them."""
-        there = (
-            (name, described_value(value)[1]) for name, value in self.context.items() if name not in self._declared
-        )
-        return tuple(f"{name_shown(name)} {problem}" for name, problem in there if problem)[:_MOST_NOTES]
+        notes: list[str] = []
+        for name, value in self.context.items():
+            if name in self._declared:
+                continue
+            _, problem = described_value(value)
+            if problem:
+                notes.append(f"{name_shown(name)} {problem}")
+        return tuple(notes[:_MOST_NOTES])
 
     def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
         """Return the names of the fields that the last step gave."""
         tool = tools.get(self.last_tool)
-        return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
+        if tool is None or not tool.output_schema:
+            return list(self._last)
+        return list(fields(tool.output_schema))
 
     def shown_values(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
         """Copy the values for the one who chooses: the named fields, or the last step's; never the whole context."""
@@ -148,11 +157,11 @@ def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -
     """Say why a destructive call must not run without inputs that were `lost`; empty if it may run."""
     if not tool.destructive:
         return ""
-    gone = {folded_name(name) for name in lost}
-    left_out = [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in gone]
-    if not left_out:
+    lost_names = {folded_name(name) for name in lost}
+    absent = [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in lost_names]
+    if not absent:
         return ""
-    return f"{tool.name} is not run without {', '.join(left_out)}, which was there and could not be kept"
+    return f"{tool.name} is not run without {', '.join(absent)}, which was there and could not be kept"
 
 
 def arguments_of(
@@ -172,17 +181,20 @@ def arguments_of(
             wanted.setdefault(name, True)
     arguments: dict[str, Any] = {}
     for name, part in wanted.items():
-        given = name
+        source = name
         if name not in context:
             same = alike.get(folded_name(name), [])
-            if len(same) != 1:
+            if len(same) != 1:  # none, or several of which nobody knows which one is meant
                 continue
-            given = same[0]
+            source = same[0]
         elif context[name] is None and not _takes_null(part, tool):
             continue
-        optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
-        if not optional or verdicts([context[given]], part, Cursor(tool.input_schema)) != [False]:
-            arguments[name] = context[given]
+        value = context[source]
+        is_required = all(name in names for names in needed)
+        may_be_left_out = not tool.destructive and source not in fixed and not is_required
+        if may_be_left_out and verdicts([value], part, Cursor(tool.input_schema)) == [False]:
+            continue
+        arguments[name] = value
     least = min(needed, key=lambda names: len(names - arguments.keys()))
     return arguments, [name for name in wanted if name in least and name not in arguments]
 
@@ -307,10 +319,10 @@ class FlowExecutor:
         """
         check_run(steps, inputs)
         check_context(context)
-        given = {**(inputs or {}), **(context or {})}
-        await self._read_schemas(self._check, steps, given)
+        values = {**(inputs or {}), **(context or {})}  # the context wins: no input may stand in for it
+        await self._read_schemas(self._check, steps, values)
         run = RunContext(
-            given, last_tool=after, fixed=fixed, lost=lost, deciding=deciding, withheld=frozenset(context or ())
+            values, last_tool=after, fixed=fixed, lost=lost, deciding=deciding, withheld=frozenset(context or ())
         )
         run.call_id = call_id
         run.approve, run.approve_chosen = approve or self._approve, approve or self._approve_chosen
@@ -332,7 +344,7 @@ class FlowExecutor:
         asked = result.asked
         if asked is None:
             raise ConfigError("this run does not wait for an answer: its `asked` is None")
-        ids = [asked.id]
+        ids = [asked.id]  # for the first call of the tool alone: a later one is another call
         done = result.records[:-1]
         last = done[-1].tool if done else ""
         run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed, withheld=result.withheld)
@@ -347,11 +359,13 @@ class FlowExecutor:
                 ended = await self._step(run, step)
                 if traced is not None:
                     note_step(traced, run.records[-1])
-            if ended is not None and run.asked is not None:
-                rest = (run.asked.tool, *steps[place + 1 :])
-                return replace(ended, asked=run.asked, rest=rest, fixed=run.fixed, withheld=run.withheld)
-            if ended is not None:
+            if ended is None:
+                continue
+            if run.asked is None:
                 return ended
+            # The tool by its name: whoever chose it is not asked again once the call has its yes.
+            rest = (run.asked.tool, *steps[place + 1 :])
+            return replace(ended, asked=run.asked, rest=rest, fixed=run.fixed, withheld=run.withheld)
         return run.make_result("ok")
 
     async def _step(self, run: RunContext, step: Step) -> RunResult | None:
@@ -362,7 +376,9 @@ class FlowExecutor:
             chosen = await self._ask_open_router(run, chosen)
         if chosen.status != "ok":
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
-            pending = await self._read_schemas(self._all_candidates) if chosen.status == "open" else ()
+            pending: list[ToolCandidate] = []
+            if chosen.status == "open":
+                pending = await self._read_schemas(self._all_candidates)
             return run.make_result(chosen.status, pending=tuple(pending))
         record = await self._call_step(run, chosen)
         run.records.append(replace(record, duration_s=perf_counter() - began))
@@ -373,63 +389,60 @@ class FlowExecutor:
         if isinstance(step, str):
             if step in self.tools:
                 return StepRecord(step=number, tool=step, tier=Tier.DETERMINISTIC, reason="planned")
-            told = f"there is no tool {step!r}{misspelt(step, [*self.tools]).removeprefix(step)}"
-            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=told)
+            suggestion = misspelt(step, [*self.tools]).removeprefix(step)
+            problem = f"there is no tool {step!r}{suggestion}"
+            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=problem)
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = await self._read_schemas(self._candidates, run, point)
-        unclear = run.unclear
+        record = StepRecord(
+            step=number,
+            tool="",
+            tier=Tier.GUIDED,
+            reason="callback",
+            candidates=tuple(candidates),
+            dropped=dropped,
+            notes=run.unclear,
+        )
         if not candidates:
-            told = "none of the tools that may come next fits what is there"
-            return StepRecord(
-                step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told, notes=unclear
-            )
+            problem = "none of the tools that may come next fits what is there"
+            return replace(record, tier=Tier.OPEN, reason="none", dropped=0, status="open", error=problem)
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
         destroys = any(self.tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
-            return StepRecord(
-                step=number,
-                tool=candidates[0].name,
-                tier=Tier.DETERMINISTIC,
-                reason="single",
-                candidates=tuple(candidates),
-                dropped=dropped,
-                notes=unclear,
-            )
-        if point and (decided := point.decided_by(run.context, [each.name for each in candidates])):
-            return StepRecord(
-                step=number,
-                tool=decided,
-                tier=Tier.DETERMINISTIC,
-                reason="field",
-                candidates=tuple(candidates),
-                dropped=dropped,
-                notes=unclear,
-            )
-        record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped, notes=unclear)
-        return await self._ask_callback(run, point, replace(record, candidates=tuple(candidates)))
+            return replace(record, tool=candidates[0].name, tier=Tier.DETERMINISTIC, reason="single")
+        decided = ""
+        if point is not None:
+            decided = point.decided_by(run.context, [each.name for each in candidates])
+        if decided:
+            return replace(record, tool=decided, tier=Tier.DETERMINISTIC, reason="field")
+        return await self._ask_callback(run, point, record)
 
     async def _ask_callback(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = record.candidates
         callback = self._callback if run.deciding is None else run.deciding(tuple(run.records))
         if callback is None:
             what = "chooses between" if len(candidates) > 1 else "decides on"
-            told = f"nobody {what} {_list_names(candidates)}: there is no decision_callback"
-            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
+            problem = f"nobody {what} {_list_names(candidates)}: there is no decision_callback"
+            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=problem)
         prompt = point.decision_prompt if point else None
         if prompt is None:
             last = await self._read_schemas(run.last_fields, self.tools)
             prompt = decision_prompt(run.last_tool, last, candidates)
         try:
-            asked = (callback.decide, run.shown_values(point), list(candidates), prompt)
             choice = await run_with_timeout(
-                *asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback"
+                callback.decide,
+                run.shown_values(point),
+                list(candidates),
+                prompt,
+                limit_s=self._decision_timeout_s,
+                name="jazz-select-decision_callback",
             )
             if isinstance(choice, ToolChoice):
                 record = replace(record, probability=choice.probability, notes=(*record.notes, *choice.notes))
                 choice = choice.tool
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
-                told = f"none of {_list_names(candidates)} was chosen"
-                return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)
+                problem = f"none of {_list_names(candidates)} was chosen"
+                return replace(record, tier=Tier.OPEN, reason="none", status="open", error=problem)
             if choice not in {each.name for each in candidates}:
                 return self._fall_back(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
         except Exception as error:  # noqa: BLE001 - whatever one who chooses fails with
@@ -450,8 +463,13 @@ class FlowExecutor:
         if self._open_router is None:
             return record
         try:
-            asked = (self._open_router, copy_arguments(run.context), await self._read_schemas(self._all_candidates))
-            choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
+            choice = await run_with_timeout(
+                self._open_router,
+                copy_arguments(run.context),
+                await self._read_schemas(self._all_candidates),
+                limit_s=self._decision_timeout_s,
+                name="jazz-select-open_router",
+            )
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self.tools:
@@ -463,22 +481,29 @@ class FlowExecutor:
         least = 0.0 if point else self._min_compatibility
         fitting = self._analyzer.fitting(run.fields, without=run.last_tool, min_compatibility=least)
         if point is None:
-            names, most = list(fitting), self._max_candidates
+            names = list(fitting)[: self._max_candidates]
         else:
-            named = [name for name in point.candidate_tools if name in self.tools and name != run.last_tool]
-            names = [
-                name
-                for name in named
-                if name in fitting or (name in self._analyzer.callable and not fields(self.tools[name].input_schema))
-            ]
-            most = len(names)
-        found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
-        found = [run.shown_candidate(each) for each in found]
-        return found, len(names[most:])
+            others = [name for name in point.candidate_tools if name != run.last_tool]
+            names = [name for name in others if self._may_follow(name, fitting)]
+        found: list[ToolCandidate] = []
+        for name in names:
+            candidate = self._analyzer.candidate(name, fitting.get(name, 0.0))
+            found.append(run.shown_candidate(candidate))
+        dropped = len(fitting) - len(names) if point is None else 0
+        return found, dropped
+
+    def _may_follow(self, name: str, fitting: Collection[str]) -> bool:
+        """Tell whether a named tool can be called: with what is there, or with nothing."""
+        if name in fitting:
+            return True
+        return name in self._analyzer.callable and not fields(self.tools[name].input_schema)
 
     def _all_candidates(self) -> list[ToolCandidate]:
-        found = ((name, tool) for name, tool in self.tools.items() if name in self._analyzer.callable)
-        return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
+        found: list[ToolCandidate] = []
+        for name, tool in self.tools.items():
+            if name in self._analyzer.callable:
+                found.append(ToolCandidate(name=name, description=tool.description))
+        return found
 
     async def _read_schemas(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Read schemas; in a thread if they are large."""
@@ -488,10 +513,12 @@ class FlowExecutor:
 
     @cached_property
     def _is_large(self) -> bool:
-        every = self.tools.values()
-        return len(every) > _MANY or any(
-            too_much(schema, _LARGE) for tool in every for schema in (tool.input_schema, tool.output_schema)
-        )
+        if len(self.tools) > _MANY:
+            return True
+        for tool in self.tools.values():
+            if too_much(tool.input_schema, _LARGE) or too_much(tool.output_schema, _LARGE):
+                return True
+        return False
 
     @cached_property
     def _analyzer(self) -> ChainAnalyzer:
@@ -504,15 +531,14 @@ class FlowExecutor:
         arguments = filled_arguments(tool, arguments).arguments
         lost = await self._read_schemas(inputs_lost, tool, run.lost, arguments)
         if missing or lost:
-            told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that" if missing else lost
-            told = _join_texts(record.error, told)
-            return replace(record, status="failed", error=told, fault="arguments", missing=tuple(missing))
-        await self._read_schemas(
-            self._outputs, self.tools[tool.name]
-        )  # now, so that what it gives is kept without waiting
-        filled = () if tool.context_inputs is None else tuple(tool.context_inputs.values)
-        told = {name: storable(plain(each)) for name, each in arguments.items()}
-        record = replace(record, arguments=told, filled=filled)
+            problem = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that" if missing else lost
+            problem = _join_texts(record.error, problem)
+            return replace(record, status="failed", error=problem, fault="arguments", missing=tuple(missing))
+        # Its outputs are read before the call, so that what it returns is kept without waiting.
+        await self._read_schemas(self._outputs, self.tools[tool.name])
+        record = replace(record, arguments={name: storable(plain(value)) for name, value in arguments.items()})
+        if tool.context_inputs is not None:
+            record = replace(record, filled=tuple(tool.context_inputs.values))
         if self._on_call is None:
             return await self._make_call(run, record, tool, arguments)
         await self._on_call(record, None)
@@ -533,23 +559,24 @@ class FlowExecutor:
             claims=self.claims,
             vouched=True,  # by whoever gave a policy
         )
-        made, attempts = await self._call_with_retries(
-            tool, call, run.call_id(tool.name, arguments) if run.call_id else ""
-        )
+        call_id = run.call_id(tool.name, arguments) if run.call_id else ""
+        made, attempts = await self._call_with_retries(tool, call, call_id)
         if made.status == "asked":
             run.asked = made.call
         if made.error is not None:
-            refused = made.status == "refused"
-            return replace(
+            record = replace(
                 record,
-                status="refused" if refused else "failed",
+                status="failed",
                 error=_join_texts(record.error, made.error.message),
-                # Whoever reads why it was refused needs that, and not why a fallback was taken.
-                cause=made.error.cause if refused else record.cause or made.error.cause,
+                cause=record.cause or made.error.cause,
                 attempts=attempts,
                 fault=made.error.fault,
                 unknown=made.error.unknown,
             )
+            if made.status == "refused":
+                # Whoever reads why it was refused needs that, and not why a fallback was taken.
+                return replace(record, status="refused", cause=made.error.cause)
+            return record
         run.keep(tool, made.output, self._outputs(self.tools[tool.name]))
         return replace(record, output=made.output, attempts=attempts)
 
@@ -594,17 +621,18 @@ class FlowExecutor:
 
     def _check(self, steps: Sequence[Step], given: Mapping[str, Any]) -> None:
         """Refuse decision points that show fields that cannot exist by then."""
-        there, certain = set(given), True
+        names = set(given)
+        is_complete = True
         for step in steps:
             if isinstance(step, GuidedDecisionPoint):
-                missing = [each for each in step.context_fields if each not in there]
-                if missing and certain:
+                missing = [each for each in step.context_fields if each not in names]
+                if missing and is_complete:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
             tool = self.tools.get(step) if isinstance(step, str) else None
-            given_by_it: Mapping[str, Slot] = self._outputs(tool) if tool else {}
-            certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
-            there.update(given_by_it)
+            outputs_of_tool: Mapping[str, Slot] = self._outputs(tool) if tool else {}
+            is_complete = is_complete and bool(outputs_of_tool)  # one that does not tell its fields may give any
+            names.update(outputs_of_tool)
 
 
 def _outputs_by_name(tool: Tool) -> Mapping[str, Slot]:

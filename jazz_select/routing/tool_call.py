@@ -96,7 +96,9 @@ class CallOutcome:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was done otherwise than it was asked for."""
-        return (describe_dropped(self.call.tool, self.dropped),) if self.dropped else ()
+        if not self.dropped:
+            return ()
+        return (describe_dropped(self.call.tool, self.dropped),)
 
 
 async def call_tool(  # noqa: PLR0913 - options with a name
@@ -142,13 +144,16 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     filled = filled_arguments(tool, arguments)
     call, refusal = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
     own = copy_arguments(call.arguments)  # whoever is asked may keep and change what it is shown
-    refused = _refuse_without_time(call) or await _refuse_unprepared(tool, call)
-    if refused is None and refusal is not None:
-        refused = _refused_outcome(call, refusal)  # known before anybody is asked for a yes
-    refused = refused or await _refuse_unapproved(approve, call) or _refuse_without_time(call)
-    call = replace(call, arguments=own) if approve is not None else call
-    refused = refused or await _claim_call(claims, tool, call)
-    outcome = refused or await _run_tool(tool, call, timeout_s, claims)
+    # The order matters: nobody is asked about a call that cannot be made, and nothing is claimed without a yes.
+    outcome = _refuse_without_time(call) or await _refuse_unprepared(tool, call)
+    if outcome is None and refusal is not None:
+        outcome = _refused_outcome(call, refusal)
+    if outcome is None:
+        outcome = await _refuse_unapproved(approve, call) or _refuse_without_time(call)
+    if approve is not None:
+        call = replace(call, arguments=own)
+    if outcome is None:
+        outcome = await _claim_call(claims, tool, call) or await _run_tool(tool, call, timeout_s, claims)
     return replace(outcome, dropped=filled.dropped) if filled.dropped else outcome
 
 
@@ -200,19 +205,20 @@ def identity_of(digest: str, arguments: Mapping[str, Any], words: str) -> str:
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
+    """Return what a tool's `confirm` says of a call, and why it cannot be shown; a refusal passes."""
     if tool.confirm is None:
         return "", ""
     try:
-        saying = partial(tool.confirm, **copy_arguments(call.arguments))
-        said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
+        confirm = partial(tool.confirm, **copy_arguments(call.arguments))
+        words = await run_with_timeout(confirm, limit_s=_CONFIRM_S, name="jazz-select-confirm")
     except CannotDo:
         raise
     except Exception as error:  # noqa: BLE001 - an author's own, which may fail with whatever arguments a model made up
         _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
         return "", f"the `confirm` of {call.tool} failed: {describe_error(error)}"
-    if said is None or isinstance(said, str):
-        return " ".join(as_text(said or "").split()), ""
-    return "", f"the `confirm` of {call.tool} gave {type(said).__name__}, and no text"
+    if words is None or isinstance(words, str):
+        return " ".join(as_text(words or "").split()), ""
+    return "", f"the `confirm` of {call.tool} must return a text, got {type(words).__name__}"
 
 
 async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
@@ -295,9 +301,8 @@ def _refuse_without_time(call: ToolCall) -> CallOutcome | None:
     if budget is None:
         return None
     budget.stopped(f"before {call.tool} was begun")
-    return _failed_outcome(
-        call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left"
-    )
+    problem = f"{call.tool} was not run: of {budget.limit} for the whole turn none were left"
+    return _failed_outcome(call, "timeout", problem)
 
 
 async def _refuse_unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
@@ -305,15 +310,18 @@ async def _refuse_unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
         return _failed_outcome(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
     if tool.context_inputs is not None and tool.context_inputs.problem:
         return _failed_outcome(call, "arguments", f"{tool.name} was not run: {tool.context_inputs.problem}")
-    if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
-        return _failed_outcome(call, "tool", f"{tool.name} was not run: {refusal}")
+    hanging = Threaded.refused(tool.function, MOST_RUNNING)
+    if hanging and not is_async(tool.function):
+        return _failed_outcome(call, "tool", f"{tool.name} was not run: {hanging}")
     try:
         missing, problem = await _wrong_with(tool, call.arguments)
     except Exception as error:  # noqa: BLE001 - of schemas and arguments that others wrote, anything may be expected
         return _failed_outcome(call, "arguments", f"{tool.name}: {describe_error(error)}")
-    if not problem and missing:
+    if missing and not problem:
         problem = f"it needs {' and '.join(map(repr, missing))}"
-    return replace(_failed_outcome(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
+    if not problem:
+        return None
+    return replace(_failed_outcome(call, "arguments", f"{tool.name}: {problem}"), missing=missing)
 
 
 async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
@@ -321,7 +329,8 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
 
     def find_problem() -> tuple[tuple[str, ...], str]:
         formats = not tool.converts
-        if of_context := _context_problem(tool):
+        of_context = _context_problem(tool)
+        if of_context:
             return left_out(tool, arguments), of_context
         problem = invalid(tool.call_schema, arguments, formats=formats)
         inputs = tool.context_inputs
@@ -346,7 +355,8 @@ def _context_problem(tool: Tool) -> str:
         if described is not None:
             part = {key: each for key, each in inputs.schema.items() if key in _SHARED}
             part |= {"type": "object", "properties": {name: described}}
-            if problem := invalid(part, {name: value}, formats=not tool.converts):
+            problem = invalid(part, {name: value}, formats=not tool.converts)
+            if problem:
                 return f"{inputs.keys[name]!r} of the context does not fit its input {name!r}: {problem}"
     return ""
 
@@ -400,15 +410,14 @@ async def _claim_call(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> 
     try:
         claim = await _claim(claims, call)
     except Exception as error:  # noqa: BLE001 - a full disk, a file that is locked, whatever a store fails with
-        return _failed_outcome(
-            call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}"
-        )
+        problem = f"{call.tool} was not run: it could not be claimed: {describe_error(error)}"
+        return _failed_outcome(call, "claim", problem)
     if claim is None:
         return None
     if claim.fingerprint != call.identity:
         problem = f"{call.tool} was not run: in its place another call was made before, in another process"
         return _failed_outcome(call, "claim", problem)
-    if claim.outcome is None and tool.idempotent:
+    if claim.outcome is None and tool.idempotent:  # made twice, it has the effect of once
         return None
     return _replay_outcome(call, claim)
 
@@ -433,8 +442,8 @@ async def withdraw_claim(claims: ClaimStore, call: ToolCall) -> Literal["", "don
 
 
 def _replay_outcome(call: ToolCall, claim: Claim) -> CallOutcome:
-    unheard = f"{call.tool} was begun before, and its outcome is unknown: it may have been done"
-    unknown = replace(_failed_outcome(call, "claim", unheard, unknown=True), replayed=True)
+    problem = f"{call.tool} was begun before, and its outcome is unknown: it may have been done"
+    unknown = replace(_failed_outcome(call, "claim", problem, unknown=True), replayed=True)
     try:
         kept = json.loads(claim.outcome or "")
         if kept["ok"]:
@@ -452,16 +461,12 @@ async def _store_outcome(claims: ClaimStore | None, outcome: CallOutcome) -> Non
     """Store the outcome of a claimed call; one with an unknown outcome stays claimed."""
     if claims is None or not outcome.call.destructive or outcome.status == "unknown":
         return
+    kept: dict[str, Any] = {"ok": True, "output": outcome.output, "fault": "", "error": ""}
     error = outcome.error
-    message = error.message if error else ""
-    if error is not None and isinstance(error.cause, CannotDo):
-        message = error.cause.message
-    kept = {
-        "ok": error is None,
-        "output": outcome.output,
-        "fault": error.fault if error else "",
-        "error": message,
-    }
+    if error is not None:
+        # Of a refusal its own words, which `_refused_outcome` wraps again when they are read.
+        message = error.cause.message if isinstance(error.cause, CannotDo) else error.message
+        kept |= {"ok": False, "fault": error.fault, "error": message}
     try:
         text = json.dumps(kept)
         await run_with_timeout(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
@@ -487,14 +492,14 @@ async def _run_tool(
     claims: ClaimStore | None,
 ) -> CallOutcome:
     function = _stubs.get().get(tool.name) or cast("Callable[..., object]", tool.function)
-    given = copy_arguments(call.arguments)
+    arguments = copy_arguments(call.arguments)
     if _wants_id(tool, function):
-        given[CALL_ID] = call.id
+        arguments[CALL_ID] = call.id
     with span(tool.name, "tool") as traced:
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(call.arguments)})
-        outcome = _of_context(tool, await _run_in_time(call, partial(function, **given), timeout_s))
+        outcome = _of_context(tool, await _run_in_time(call, partial(function, **arguments), timeout_s))
         await _store_outcome(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -509,16 +514,19 @@ async def _run_tool(
 
 def _of_context(tool: Tool, outcome: CallOutcome) -> CallOutcome:
     """Name the keys of the context whose values a tool's own types refused."""
-    cause = outcome.error.cause if outcome.error is not None else None
-    if not isinstance(cause, ToolArgumentsError) or tool.context_inputs is None or outcome.error is None:
+    error, inputs = outcome.error, tool.context_inputs
+    if error is None or inputs is None or not isinstance(error.cause, ToolArgumentsError):
         return outcome
-    keys, paths = tool.context_inputs.keys, tool.context_inputs.paths
-    refused = [key for name, key in keys.items() if name in cause.names or f"{'.'.join(paths[name])}:" in cause.problem]
+    refused: list[str] = []
+    for name, key in inputs.keys.items():
+        place = ".".join(inputs.paths[name])
+        if name in error.cause.names or f"{place}:" in error.cause.problem:
+            refused.append(key)
     if not refused:
         return outcome
     named = " and ".join(map(repr, refused))
-    message = f"{outcome.error.message}; {named} of the context must be what the tool takes"
-    return replace(outcome, error=replace(outcome.error, message=message))
+    message = f"{error.message}; {named} of the context must be what the tool takes"
+    return replace(outcome, error=replace(error, message=message))
 
 
 def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
@@ -532,7 +540,9 @@ async def _run_in_time(call: ToolCall, function: Callable[[], object], timeout_s
     if task.cancelled():
         return _failed_outcome(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
-    return _outcome_of_result(call, task.result()) if error is None else _outcome_of_error(call, error)
+    if error is not None:
+        return _outcome_of_error(call, error)
+    return _outcome_of_result(call, task.result())
 
 
 def _outcome_of_error(call: ToolCall, error: BaseException) -> CallOutcome:
@@ -540,19 +550,22 @@ def _outcome_of_error(call: ToolCall, error: BaseException) -> CallOutcome:
         return replace(_refused_outcome(call, error), called=True)
     if isinstance(error, HungError):
         return _failed_outcome(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
-    if isinstance(error, ToolArgumentsError | ToolOutcomeUnknownError):
-        began = isinstance(error, ToolOutcomeUnknownError)
-        problem = f"{call.tool}: {error.problem}"
-        return _failed_outcome(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
-    said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
-    if type(error) is ToolError:  # raised by whoever calls for the tool, before it did
-        said = error.problem
-    return replace(_failed_outcome(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
+    if isinstance(error, ToolArgumentsError):
+        return _failed_outcome(call, "arguments", f"{call.tool}: {error.problem}", cause=error)
+    if isinstance(error, ToolOutcomeUnknownError):
+        return _failed_outcome(call, "tool", f"{call.tool}: {error.problem}", cause=error, unknown=True)
+    problem = describe_error(error)
+    if isinstance(error, ToolAnswerError):
+        problem = error.answer
+    elif type(error) is ToolError:  # raised by whoever calls for the tool, before it did
+        problem = error.problem
+    return replace(_failed_outcome(call, "tool", f"{call.tool} failed: {problem}", cause=error), called=True)
 
 
 def _outcome_of_result(call: ToolCall, result: object) -> CallOutcome:
     try:
-        if large := too_much(result):
+        large = too_much(result)
+        if large:
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
             return replace(_failed_outcome(call, "output", problem), called=True)
         return CallOutcome(call=call, status="ok", output=as_json(result), called=True)

@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined, SchemaValidator, to_json, to_jsonable_python
 
 from jazz_select.errors import ToolArgumentsError, ToolError
-from jazz_select.json_values import as_json, is_json
+from jazz_select.json_values import as_json, is_json, is_object
 from jazz_select.routing.tools.context_inputs import FromContext
 from jazz_select.routing.tools.tool import (
     CALL_ID,
@@ -32,7 +32,7 @@ from jazz_select.threads import is_async
 
 _AS_THEY_ARE: Final = (Any, object, str, bool)
 """What is the same in JSON and in Python, so that nothing is to be converted."""
-_GIVEN_AS_THEY_ARE: Final = (*_AS_THEY_ARE, int, float, None, type(None), Never, NoReturn)
+_DUMPED_AS_THEY_ARE: Final = (*_AS_THEY_ARE, int, float, None, type(None), Never, NoReturn)
 _ONLY_PYTHON: Final = ("callable", "is-instance", "is-subclass")
 _PLAIN: Final = "function-plain"
 _UNHASHABLE: Final = ("list", "set", "dict", "typed-dict")
@@ -102,13 +102,12 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     about, of_parameters = split_docstring(docstring_of(function))
     parameters = [_parameter(own, each, hints) for each in _tool_parameters(own, function, signature)]
     from_context = {**{each.name: each.key for each in parameters if each.key}, **context_keys(own, from_context)}
-    returned = hints.get("return", signature.return_annotation)
-    schema, give = _output(own, returned)
+    schema, dump = _output(own, hints.get("return", signature.return_annotation))
     adapters = {each.name: each.adapter for each in parameters if each.annotation not in _AS_THEY_ARE}
-    filled = {each.name: each.filled for each in parameters if each.filled is not _MISSING}
+    defaults = {each.name: each.default for each in parameters if each.default is not _MISSING}
     run = function
-    if adapters or filled or give is not None:
-        run = _with_conversion(function, partial(_convert_arguments, own, adapters, filled), give)
+    if adapters or defaults or dump is not None:
+        run = _with_conversion(function, partial(_convert_arguments, own, adapters, defaults), dump)
     if confirm is not None:
         _check_confirm(own, confirm, parameters)
         confirm = _with_conversion(confirm, partial(_convert_arguments, own, adapters, {}), None)
@@ -137,55 +136,62 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
 
 def _with_conversion(
     function: Callable[..., object],
-    take: Callable[[dict[str, Any]], dict[str, Any]],
-    give: Callable[[Any], Any] | None,
+    convert: Callable[[dict[str, Any]], dict[str, Any]],
+    dump: Callable[[Any], Any] | None,
 ) -> Callable[..., object]:
     """Return the function with JSON arguments; async or not as before, with the same signature."""
 
-    async def later(result: Awaitable[object]) -> object:
-        return given(await result)
+    async def dump_awaited(result: Awaitable[object]) -> object:
+        return dump_result(await result)
 
-    def given(result: object) -> object:
-        if inspect.isawaitable(result):
-            return later(result)
-        return result if give is None else give(result)
+    def dump_result(result: object) -> object:
+        if inspect.isawaitable(result):  # a plain function may return one, and it may give another
+            return dump_awaited(result)
+        return result if dump is None else dump(result)
 
     if is_async(function):
 
         @wraps(function)
         async def call_async(**arguments: Any) -> object:
-            result = function(**take(arguments))
-            return given(await result if inspect.isawaitable(result) else result)
+            result = function(**convert(arguments))
+            if inspect.isawaitable(result):
+                result = await result
+            return dump_result(result)
 
         return call_async
 
     @wraps(function)
     def call(**arguments: Any) -> object:
-        return given(function(**take(arguments)))
+        return dump_result(function(**convert(arguments)))
 
     return call
 
 
 def _convert_arguments(
-    tool: str, adapters: Mapping[str, "TypeAdapter[Any]"], filled: Mapping[str, Any], given: dict[str, Any]
+    tool: str,
+    adapters: Mapping[str, "TypeAdapter[Any]"],
+    defaults: Mapping[str, Callable[[], Any]],
+    arguments: dict[str, Any],
 ) -> dict[str, Any]:
     """Convert arguments by annotation; unannotated ones stay."""
-    taken = {name: fill() for name, fill in filled.items() if name not in given}
-    for name, value in given.items():
-        taken[name] = _convert_argument(tool, name, adapters[name], value) if name in adapters else value
-    return taken
+    converted = {name: default() for name, default in defaults.items() if name not in arguments}
+    for name, value in arguments.items():
+        converted[name] = _convert_argument(tool, name, adapters[name], value) if name in adapters else value
+    return converted
 
 
 def _convert_argument(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
     try:
         if is_json(value):
+            # As JSON, since strict types take a date as a text only from there.
             return adapter.validate_json(to_json(value))
         return adapter.validate_python(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
-        said = ((".".join(map(str, (*([name] if name else []), *each["loc"]))), each["msg"]) for each in found)
-        problem = "; ".join(f"{beginning(place, 80)}: {beginning(text, _LONGEST_CAUSE)}" for place, text in said)
-        raise ToolArgumentsError(tool, problem, (name,)) from error
+        problems: list[str] = []
+        for each in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]:
+            place = ".".join(map(str, [name, *each["loc"]] if name else each["loc"]))
+            problems.append(f"{beginning(place, 80)}: {beginning(each['msg'], _LONGEST_CAUSE)}")
+        raise ToolArgumentsError(tool, "; ".join(problems), (name,)) from error
     except Exception as error:  # what a validator of somebody else's raises
         problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
         raise ToolArgumentsError(tool, problem, (name,)) from error
@@ -224,7 +230,9 @@ def _check_kind(tool: str, function: object, *, named: bool) -> None:
 
 
 def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequence["_Parameter"]) -> None:
-    for names in ([each.name for each in parameters], [each.name for each in parameters if each.required]):
+    every = [each.name for each in parameters]
+    required = [each.name for each in parameters if each.required]
+    for names in (every, required):  # with all of them, and with none of those that may be left out
         try:
             inspect.signature(confirm).bind(**dict.fromkeys(names))
         except (TypeError, ValueError) as error:
@@ -239,11 +247,9 @@ def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], 
         return hints, inspect.signature(function)
     except NameError as error:
         unknown = error.name or str(error)
-        where = next(_annotated_with(inner, unknown), "")
-        problem = (
-            f"{unknown!r}, which its annotation names, cannot be found; define or import it at the top of the module"
-        )
-        raise ToolError(tool, f"{where}{problem}, not under `if TYPE_CHECKING:`") from error
+        problem = f"{unknown!r}, which its annotation names, cannot be found"
+        advice = "define or import it at the top of the module, not under `if TYPE_CHECKING:`"
+        raise ToolError(tool, f"{_annotated_with(inner, unknown)}{problem}; {advice}") from error
     except Exception as error:
         problem = f"its signature cannot be read: {_cause(error)}; write a function around it, with annotations"
         raise ToolError(tool, problem) from error
@@ -257,15 +263,17 @@ def _enclosing_names(function: Callable[..., object]) -> Mapping[str, Any] | Non
         return None
 
 
-def _annotated_with(function: Callable[..., object], name: str) -> Iterator[str]:
+def _annotated_with(function: Callable[..., object], name: str) -> str:
+    """Return which annotation names something, as the beginning of a sentence; "" if that is not known."""
     try:
-        written: object = getattr(function, "__annotations__", None)
+        annotations: object = getattr(function, "__annotations__", None)
     except NameError:  # a Python that reads annotations as late as this
-        return
-    if isinstance(written, Mapping):
-        for parameter, annotation in cast("Mapping[str, object]", written).items():
+        return ""
+    if is_object(annotations):
+        for parameter, annotation in annotations.items():
             if re.search(rf"\b{re.escape(name)}\b", str(annotation)):
-                yield f"{_RETURNED if parameter == 'return' else f'parameter {parameter!r}'}: "
+                return f"{_RETURNED}: " if parameter == "return" else f"parameter {parameter!r}: "
+    return ""
 
 
 # --- what it takes -----------------------------------------------------------------
@@ -276,7 +284,8 @@ class _Parameter:
     """One argument: its type, and what is said of it in the schema beside that.
 
     Attributes:
-        filled: Gives its value where it is left out and the function's own default is none, but pydantic's `Field(…)`.
+        about: What its schema says beside its type: a description, a default.
+        default: Returns its value where it is left out and the function's own default is pydantic's `Field(…)`.
         key: The key in the context that fills it; empty if a model gives it.
     """
 
@@ -284,8 +293,8 @@ class _Parameter:
     annotation: Any
     adapter: "TypeAdapter[Any]"
     required: bool
-    said: Mapping[str, Any]
-    filled: Any = _MISSING
+    about: Mapping[str, Any]
+    default: Any = _MISSING
     key: str = ""
 
 
@@ -295,16 +304,14 @@ def _tool_parameters(
     bound = function.keywords if isinstance(function, partial) else {}
     for number, each in enumerate(signature.parameters.values()):
         if each.kind is each.VAR_POSITIONAL:
-            raise _parameter_error(
-                tool, f"*{each.name}", f"arguments are given by name; take a list, `{each.name}: list[str]`"
-            )
+            problem = f"arguments are given by name; take a list, `{each.name}: list[str]`"
+            raise _parameter_error(tool, f"*{each.name}", problem)
         if each.kind is each.VAR_KEYWORD:
             problem = f"no schema could say what it takes; name each, or take a dict, `{each.name}: dict[str, str]`"
             raise _parameter_error(tool, f"**{each.name}", problem)
         if each.kind is each.POSITIONAL_ONLY:
-            raise _parameter_error(
-                tool, each.name, "arguments are given by name, and it has none: take out the `/` after it"
-            )
+            problem = "arguments are given by name, and it has none: take out the `/` after it"
+            raise _parameter_error(tool, each.name, problem)
         if not number and each.name in {"self", "cls"} and each.annotation is _MISSING:
             raise _parameter_error(tool, each.name, "it is a method without its object; give the method of an object")
         if each.name not in bound and each.name != CALL_ID:
@@ -316,42 +323,63 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
     annotation, marks = _without_marks(annotation)
     if default is FromContext or isinstance(default, FromContext):  # as other libraries mark a parameter
         marks, default = [*marks, default], _MISSING
-    keys = [each.key or given.name if isinstance(each, FromContext) else given.name for each in marks]
-    said: dict[str, Any] = {}
-    filled: Any = _MISSING
+    about: dict[str, Any] = {}
+    computed: Any = _MISSING
     if isinstance(default, FieldInfo):
-        annotation = Annotated[Any if annotation is _MISSING else annotation, default]
-        field, default = default, default.get_default(call_default_factory=False)
-        default = _MISSING if default is PydanticUndefined else default
+        field = default
+        annotation = Annotated[Any if annotation is _MISSING else annotation, field]
+        default = field.get_default(call_default_factory=False)
+        if default is PydanticUndefined:
+            default = _MISSING
         if not field.is_required():
-            filled = partial(field.get_default, call_default_factory=True)
-    if (about := _about(annotation)) is not None:
-        said["description"] = about
-    annotated = annotation is not _MISSING
-    annotation = annotation if annotated else Any
-    if default is None and annotated and annotation not in _AS_THEY_ARE[:2]:
-        annotation = Optional[annotation]  # noqa: UP045 - the annotation may be a text, which knows no |
-    adapter = next((adapter for scalar, adapter in _SCALARS.items() if annotation is scalar), None)
-    if adapter is None:
-        adapter = _adapter(tool, f"parameter {given.name!r}", annotation)
-        _schema_of(tool, f"parameter {given.name!r}", adapter, "validation")
-        _check_from_json(tool, given.name, adapter.core_schema)
+            computed = partial(field.get_default, call_default_factory=True)
+    description = _about(annotation)
+    if description is not None:
+        about["description"] = description
+    annotation = _checked_annotation(annotation, default)
+    adapter = _parameter_adapter(tool, given.name, annotation)
     if default is not _MISSING:
         shown = _default_as_json(adapter, default)
         if shown is not _MISSING:
-            said["default"] = shown
+            about["default"] = shown
         elif annotation is Any:
             raise _parameter_error(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
-    required = default is _MISSING and filled is _MISSING
     return _Parameter(
         name=given.name,
         annotation=annotation,
         adapter=adapter,
-        required=required,
-        said=said,
-        filled=filled,
-        key=keys[0] if keys else "",
+        required=default is _MISSING and computed is _MISSING,
+        about=about,
+        default=computed,
+        key=_context_key(given.name, marks),
     )
+
+
+def _checked_annotation(annotation: Any, default: object) -> Any:
+    """Return what an argument is converted to: anything without an annotation, and None too where it is the default."""
+    if annotation is _MISSING:
+        return Any
+    if default is None and annotation not in _AS_THEY_ARE[:2]:
+        return Optional[annotation]  # noqa: UP045 - the annotation may be a text, which knows no |
+    return annotation
+
+
+def _context_key(name: str, marks: Sequence[object]) -> str:
+    """Return the key in the context that fills a parameter with these marks; "" without any."""
+    if not marks:
+        return ""
+    mark = marks[0]
+    return mark.key or name if isinstance(mark, FromContext) else name  # the class itself is a mark, too
+
+
+def _parameter_adapter(tool: str, name: str, annotation: Any) -> "TypeAdapter[Any]":
+    for scalar, adapter in _SCALARS.items():
+        if annotation is scalar:
+            return adapter
+    adapter = _adapter(tool, f"parameter {name!r}", annotation)
+    _schema_of(tool, f"parameter {name!r}", adapter, "validation")
+    _check_from_json(tool, name, adapter.core_schema)
+    return adapter
 
 
 def _without_marks(annotation: Any) -> tuple[Any, list[object]]:
@@ -365,7 +393,9 @@ def _without_marks(annotation: Any) -> tuple[Any, list[object]]:
     if not marks:
         return annotation, []
     rest = tuple(each for each in about if each not in marks)
-    return (Annotated[(inner, *rest)] if rest else inner), marks
+    if not rest:
+        return inner, marks
+    return Annotated[(inner, *rest)], marks
 
 
 def _parameter_error(tool: str, parameter: str, problem: str) -> ToolError:
@@ -379,7 +409,7 @@ def _adapter(tool: str, what: str, annotation: Any) -> "TypeAdapter[Any]":
     try:
         return TypeAdapter(annotation)
     except Exception as error:
-        raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
+        raise _no_schema_error(tool, what, error) from error
 
 
 def _default_as_json(adapter: "TypeAdapter[Any]", default: object) -> Any:
@@ -394,46 +424,50 @@ def _about(annotation: object) -> str | None:
     """Return the description in an annotation: `Annotated[str, "the city"]`, a `Doc` or a `Field`."""
     if get_origin(annotation) is not Annotated:
         return None
-    said = (getattr(each, "documentation", getattr(each, "description", each)) for each in get_args(annotation)[1:])
-    return next((text for text in said if isinstance(text, str)), None)
+    for mark in get_args(annotation)[1:]:
+        text = getattr(mark, "documentation", getattr(mark, "description", mark))
+        if isinstance(text, str):
+            return text
+    return None
 
 
 def _check_from_json(tool: str, name: str, schema: object) -> None:
     """Refuse a type with a schema that no JSON value can satisfy."""
-    left = [schema]
-    referred = {each.get("ref"): each for each in cast("Any", schema).get("definitions", ())}
-    while left:
-        each = left.pop()
+    waiting = [schema]
+    definitions = {each.get("ref"): each for each in cast("Any", schema).get("definitions", ())}
+    while waiting:
+        each = waiting.pop()
         if isinstance(each, list | tuple):
-            left.extend(cast("Sequence[object]", each))
-        if not isinstance(each, Mapping):
-            continue
-        known = cast("Mapping[str, Any]", each)
-        kind = known.get("type")
-        if kind in _ONLY_PYTHON or _is_of_bytes(known):
-            raise _parameter_error(tool, name, f"no JSON can be what it is annotated with; {_BIND}")
-        lost = next((value for value in _listed_values(known) if not _comes_back(value, known)), _MISSING)
-        if lost is not _MISSING and kind == "literal":
-            raise _parameter_error(
-                tool, name, f"{lost!r:.60} in a Literal is not read from JSON; name the enum, or values"
-            )
-        if lost is not _MISSING:
-            raise _parameter_error(
-                tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values"
-            )
-        if kind == "generator":
-            raise _parameter_error(
-                tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]"
-            )
-        items: dict[str, Any] = known.get("items_schema", {}) if kind in {"set", "frozenset"} else {}
+            waiting.extend(cast("Sequence[object]", each))
+        elif is_object(each):
+            problem = _json_problem(each, definitions)
+            if problem:
+                raise _parameter_error(tool, name, problem)
+            waiting.extend(value for key, value in each.items() if key not in _OTHER_BRANCH)
+
+
+def _json_problem(schema: Mapping[str, Any], definitions: Mapping[object, Mapping[str, Any]]) -> str:
+    """Return why no JSON value can be valid by one part of a pydantic schema; "" if one may."""
+    kind = schema.get("type")
+    if kind in _ONLY_PYTHON or _is_of_bytes(schema):
+        return f"no JSON can be what it is annotated with; {_BIND}"
+    lost = [value for value in _listed_values(schema) if not _comes_back(value, schema)]
+    if lost:
+        what, advice = f"{lost[0]!r:.60}", "give the enum texts or numbers as values"
+        if kind == "literal":
+            what, advice = f"{what} in a Literal", "name the enum, or values"
+        return f"{what} is not read from JSON; {advice}"
+    if kind == "generator":
+        return "it would be read only while the function runs; say list[…] or Sequence[…]"
+    if kind in {"set", "frozenset"}:
+        items: dict[str, Any] = schema.get("items_schema", {})
         if items.get("type") in _UNHASHABLE or getattr(items.get("cls"), "__hash__", id) is None:
-            raise _parameter_error(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
-        keys = known.get("keys_schema", {})
-        if kind == "dict" and not _is_key(referred.get(keys.get("schema_ref"), keys)):
-            raise _parameter_error(
-                tool, name, "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys"
-            )
-        left.extend(value for key, value in known.items() if key not in _OTHER_BRANCH)
+            return "a set cannot hold what has no hash; say list[…], or freeze the model"
+    if kind == "dict":
+        keys = schema.get("keys_schema", {})
+        if not _is_key(definitions.get(keys.get("schema_ref"), keys)):
+            return "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys"
+    return ""
 
 
 def _listed_values(schema: Mapping[str, Any]) -> Sequence[object]:
@@ -450,7 +484,9 @@ def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
 
 def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
     """Tell whether a schema is of a regular expression for bytes, which pydantic cannot parse from text."""
-    function: object = cast("Any", schema.get("function") or {}).get("function") if schema.get("type") == _PLAIN else 0
+    if schema.get("type") != _PLAIN:
+        return False
+    function: object = cast("Any", schema.get("function") or {}).get("function")
     return getattr(function, "__name__", "") == "pattern_bytes_validator"
 
 
@@ -481,7 +517,7 @@ def _input_schema(parameters: Sequence[_Parameter], about: Mapping[str, str]) ->
     for each in parameters:
         schema: dict[str, Any] = dict(cast("Any", schemas)[each.name, "validation"])
         described = {"description": about[each.name]} if each.name in about else {}
-        found[each.name] = {**described, **schema, **each.said}
+        found[each.name] = {**described, **schema, **each.about}
     required = [each.name for each in parameters if each.required]
     rest = {key: value for key, value in shared.items() if key == "$defs"}
     needed = {"required": required} if required else {}
@@ -504,7 +540,9 @@ def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Calla
     else:
         adapter = _adapter(tool, _RETURNED, annotation)
         schema = _schema_of(tool, _RETURNED, adapter, "serialization")
-    return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_dump_result, adapter)
+    if annotation in _DUMPED_AS_THEY_ARE:
+        return schema, None
+    return schema, partial(_dump_result, adapter)
 
 
 def _output_of_class(tool: str, annotation: type) -> "tuple[TypeAdapter[Any], dict[str, Any]]":
@@ -526,11 +564,16 @@ def _schema_of(tool: str, what: str, adapter: "TypeAdapter[Any]", mode: Any) -> 
     try:
         schema = adapter.json_schema(mode=mode, schema_generator=_Schemas)
     except Exception as error:
-        raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
+        raise _no_schema_error(tool, what, error) from error
     return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _no_schema_error(tool: str, what: str, error: Exception) -> ToolError:
+    advice = _RETURN if what == _RETURNED else _BIND
+    return ToolError(tool, f"{what}: {_cause(error)}; {advice}")
 
 
 def _cause(error: Exception) -> str:
     """Return the first sentence of an error: the rest is for pydantic's users."""
-    said = str(error).strip().split("\n", 1)[0].partition(". Set `")[0]
-    return f"no JSON Schema can be made of it ({beginning(said, _LONGEST_CAUSE)})"
+    sentence = str(error).strip().split("\n", 1)[0].partition(". Set `")[0]
+    return f"no JSON Schema can be made of it ({beginning(sentence, _LONGEST_CAUSE)})"

@@ -516,7 +516,7 @@ async def test_a_question_has_the_words_of_the_tool(confirm: Any, said: str) -> 
     [
         pytest.param(says_much, "has 100000 characters, and at most 2000 can be shown", id="long"),
         pytest.param(falls, "the `confirm` of cancel failed: LookupError", id="it fails"),
-        pytest.param(says_five, "the `confirm` of cancel gave int, and no text", id="no text"),
+        pytest.param(says_five, "the `confirm` of cancel must return a text, got int", id="no text"),
     ],
 )
 async def test_what_cannot_be_shown_is_not_asked_and_not_done(confirm: Any, why: str) -> None:
