@@ -77,11 +77,13 @@ async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPo
             raise
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return Deny(f"approve failed: {describe_error(error)}")
-    if isinstance(verdict, Ask) and (why := call.unshown or display_problem(call.words, call.arguments)):
-        return Deny(f"it has to be approved, and cannot be shown: {why}")
-    if isinstance(verdict, Allow | Deny | Ask):
+    if isinstance(verdict, Ask):
+        # A person cannot agree to what was left out, so nothing is cut to make it fit.
+        problem = call.unshown or display_problem(call.words, call.arguments)
+        return Deny(f"it has to be approved, and cannot be shown: {problem}") if problem else verdict
+    if isinstance(verdict, Allow | Deny):
         return verdict
-    return Deny(f"approve said {type(verdict).__name__}, which is neither Allow nor Deny nor Ask")
+    return Deny(f"approve must return Allow, Deny or Ask, got {type(verdict).__name__}")
 
 
 def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
@@ -93,13 +95,12 @@ def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approv
     if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise ConfigError(f"the answer must be Allow() or Deny(reason), got {answer!r:.80}")
     if not asked:
-        msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
-        raise ConfigError(msg)
-    left = Counter(each.identity for each in asked if each.identity)
+        raise ConfigError("`after` must be a result that waits for an answer, got one whose `asked` is empty")
+    unanswered = Counter(each.identity for each in asked if each.identity)
 
     async def decide(call: ToolCall) -> Verdict:
-        if left[call.identity]:
-            left[call.identity] -= 1
+        if unanswered[call.identity]:  # counted: a yes to one call is none to the same call once more
+            unanswered[call.identity] -= 1
             return answer
         return await verdict_of(approve, call)
 

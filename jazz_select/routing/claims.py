@@ -16,7 +16,9 @@ from jazz_select.threads import in_thread
 from jazz_select.values import Claim
 
 _BUSY_S: Final = 10.0
+"""Seconds to wait while another process writes."""
 _TIMES_UNSETTLED: Final = 10
+"""How many times as many claims are kept while none of them has an outcome."""
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS claims (call_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL,"
     " claimed_at REAL NOT NULL, outcome TEXT) WITHOUT ROWID"
@@ -95,8 +97,8 @@ class SqliteClaims:
         """Open a transaction on a new connection: threads and forked processes must not share one."""
         database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
         try:
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("BEGIN IMMEDIATE")
+            database.execute("PRAGMA synchronous = FULL")  # a claim must survive a power failure
+            database.execute("BEGIN IMMEDIATE")  # two processes that read first could both find nothing
             yield database
             database.execute("COMMIT")
         finally:

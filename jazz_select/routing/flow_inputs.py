@@ -87,8 +87,9 @@ def parameters_of(flow: BaseFlow, tools: Mapping[str, Tool]) -> dict[str, tuple[
     """Return the schema of each parameter of a flow's tools, parts included, with the first tool that has it."""
     found: dict[str, tuple[object, Tool]] = {}
     for name in _tools_of(flow):
-        for parameter, (part, _) in fields(tools[name].input_schema).items() if name in tools else ():
-            found.setdefault(parameter, (part, tools[name]))
+        if name in tools:
+            for parameter, (part, _) in fields(tools[name].input_schema).items():
+                found.setdefault(parameter, (part, tools[name]))
     return found
 
 
@@ -101,22 +102,27 @@ def _tools_of(flow: BaseFlow) -> Iterator[str]:
 def _faults_of(
     declared: Input, flow: BaseFlow, taken: Mapping[str, tuple[object, Tool]], tools: Mapping[str, Tool]
 ) -> Iterator[tuple[str, str]]:
+    """Yield the field and the problem of each fault of one input."""
     if declared.by_tool is not None:
-        yield from (("choices", problem) for problem in _tool_problems(declared.by_tool, tools))
-    for value in declared.listed:
-        if problem := _type_problem(value, declared.name, taken):
+        for problem in _tool_problems(declared.by_tool, tools):
             yield "choices", problem
-    is_given = declared.propose is not None and not declared.proposes_from
-    if is_given and (problem := _type_problem(declared.propose, declared.name, taken)):
-        yield "propose", problem
+    # Each value with the field that holds it and the parameter that takes it.
+    values = [("choices", declared.name, value) for value in declared.listed]
+    if declared.propose is not None and not declared.proposes_from:
+        values.append(("propose", declared.name, declared.propose))
+    inputs = {each.name for each in flow.inputs}
     for name, wanted in declared.when.items():
-        for value in allowed_values(wanted):
-            is_input = any(each.name == name for each in flow.inputs)
-            if is_input and not isinstance(value, bool) and (problem := _type_problem(value, name, taken)):
-                yield "when", problem
-    if declared.when and (tool := _step_that_needs(declared.name, flow, tools)):
+        if name in inputs:
+            # True and False stand for "given" and "not given" there, whatever the type.
+            values += [("when", name, value) for value in allowed_values(wanted) if not isinstance(value, bool)]
+    for field, name, value in values:
+        problem = _type_problem(value, name, taken)
+        if problem:
+            yield field, problem
+    needing = _step_that_needs(declared.name, flow, tools) if declared.when else ""
+    if needing:
         advice = "make the parameter optional, or take `when` out"
-        yield "when", f"leaves {declared.name} out at times, and {tool} cannot do without it; {advice}"
+        yield "when", f"leaves {declared.name} out at times, and {needing} cannot do without it; {advice}"
 
 
 def _type_problem(value: Any, name: str, taken: Mapping[str, tuple[object, Tool]]) -> str:
@@ -160,14 +166,17 @@ def _tool_problems(choices: ToolChoices, tools: Mapping[str, Tool]) -> Iterator[
 def _entry_fields(tool: Tool) -> Sequence[str]:
     """Return the names of the fields of the entries that a tool declares to list; none if it does not say."""
     root: Schema = tool.output_schema or {}
-    lists = [part for part in (root, *(part for part, _ in fields(root).values())) if _is_list(part, root)]
+    parts: list[object] = [root, *(part for part, _ in fields(root).values())]
+    lists = [part for part in parts if _is_list(part, root)]
     if len(lists) != 1:
         return ()
     found: dict[str, None] = {}
     for each in alternatives(lists[0], root):
         items = each.schema.get("items")
-        for inside in alternatives(items, root) if items is not None else ():
-            found |= dict.fromkeys(fields({**root, **inside.schema}))
+        if items is None:
+            continue
+        for entry in alternatives(items, root):
+            found |= dict.fromkeys(fields({**root, **entry.schema}))
     return [*found]
 
 
@@ -179,6 +188,7 @@ def entries_of(output: object) -> list[Any] | None:
     """Return the entries of a tool's output: a list, or the only list in an object; None if there is none."""
     if is_array(output):
         return output
-    values = output.values() if is_object(output) else ()
-    lists = [each for each in values if is_array(each)]
+    if not is_object(output):
+        return None
+    lists = [each for each in output.values() if is_array(each)]
     return lists[0] if len(lists) == 1 else None

@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from unicodedata import category
 
 from jazz_select.days import in_full
-from jazz_select.json_values import DEEPEST, exactly
+from jazz_select.json_values import DEEPEST, exactly, is_object
 from jazz_select.text import describe_error, in_one_line, in_words, json_line
 from jazz_select.texts import current_language, say
 
@@ -19,7 +19,7 @@ LONGEST_ARGUMENT: Final = 2_000
 LONGEST_WORDS: Final = 2_000
 LONGEST_TOGETHER: Final = 6_000
 """Characters of an argument, of what a tool says by itself, and of all arguments, that a person is shown."""
-_ASKED: Final = {"": "next", "done": "once_more", "unknown": "tried_again"}
+_SENTENCES: Final = {"": "next", "done": "once_more", "unknown": "tried_again"}
 """The sentence by which a call is asked about, by what became of the same call before."""
 _WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
 _NAME: Final = re.compile(r"[\w ./@$-]{1,100}")
@@ -37,9 +37,8 @@ def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Be
 
     `words` say what the call would do (`Tool.confirm`), if anything does; `about` are further sentences, safe to show.
     """
-    call = describe_call(title, words, arguments)
-    asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))
-    return in_one_line(asked)
+    sentences = [say(_SENTENCES[before], call=describe_call(title, words, arguments)), about, say("yes_or_no")]
+    return in_one_line(" ".join(filter(None, sentences)))
 
 
 def question_together(calls: Sequence[tuple[Before, str]], *, about: str = "") -> str:
@@ -48,20 +47,23 @@ def question_together(calls: Sequence[tuple[Before, str]], *, about: str = "") -
     Each call comes with what became of the same call before, and as `described`; `about` is as of `question`.
     """
     numbered = [(before, f"{number}. {call}") for number, (before, call) in enumerate(calls, 1)]
-    sentences = [
-        say(_ASKED[before], call="; ".join(call for _, call in group))
-        for before, group in groupby(numbered, key=itemgetter(0))
-    ]
-    return in_one_line(" ".join(filter(None, (*sentences, about, say("yes_to_all")))))
+    sentences: list[str] = []
+    # One sentence for all neighbours with the same past; the calls keep their order, which is that of the numbers.
+    for before, group in groupby(numbered, key=itemgetter(0)):
+        sentences.append(say(_SENTENCES[before], call="; ".join(call for _, call in group)))
+    sentences += [about, say("yes_to_all")]
+    return in_one_line(" ".join(filter(None, sentences)))
 
 
 def describe_call(title: str, words: str, arguments: Mapping[str, Any]) -> str:
     """Describe a call: its title, what it would do in the tool's words, and its arguments if there is room."""
-    said = f": {escape_invisible(' '.join(words.split()))}" if words else ""
-    if words and _too_long(arguments):
-        return f"{escape_invisible(title)}{said}"
-    given = ", ".join(f"{_name_in_words(name)}: {_show_value(value)}" for name, value in arguments.items())
-    return f"{escape_invisible(title)}{said}{f' ({given})' if given else ''}"
+    described = escape_invisible(title)
+    if words:
+        described += f": {escape_invisible(' '.join(words.split()))}"
+        if _too_long(arguments):  # the tool's own words say what would happen
+            return described
+    shown = ", ".join(f"{_name_in_words(name)}: {_show_value(value)}" for name, value in arguments.items())
+    return f"{described} ({shown})" if shown else described
 
 
 def display_problem(words: str, arguments: Mapping[str, Any]) -> str:
@@ -84,10 +86,11 @@ def escape_invisible(text: str) -> str:
     text = in_one_line(text)
     if text.isascii():
         return text
-    return "".join(
-        char if _is_seen(char, text[at - 1 : at], text[at + 1 : at + 2]) else _escape(char)
-        for at, char in enumerate(text)
-    )
+    escaped: list[str] = []
+    for place, char in enumerate(text):
+        before, after = text[place - 1 : place], text[place + 1 : place + 2]
+        escaped.append(char if _is_seen(char, before, after) else _escape(char))
+    return "".join(escaped)
 
 
 def _is_seen(char: str, before: str, after: str) -> bool:
@@ -104,7 +107,9 @@ def is_visible(char: str) -> bool:
 
 
 def _escape(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"  # noqa: PLR2004 - the first plane
+    if ord(char) < 0x10000:  # noqa: PLR2004 - the first plane
+        return f"\\u{ord(char):04x}"
+    return f"\\U{ord(char):08x}"
 
 
 def _too_long(arguments: Mapping[str, Any]) -> str:
@@ -122,14 +127,15 @@ def _too_long(arguments: Mapping[str, Any]) -> str:
 def _is_too_deep(value: object) -> bool:
     level: list[object] = [value]
     for _ in range(DEEPEST):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, Mapping | list | tuple)
-            for inner in (each.values() if isinstance(each, Mapping) else each)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        ]
-        if not level:
+        inner: list[object] = []
+        for each in level:
+            if is_object(each):
+                inner += each.values()
+            elif isinstance(each, list | tuple):
+                inner += cast("Sequence[object]", each)
+        if not inner:
             return False
+        level = inner
     return True
 
 

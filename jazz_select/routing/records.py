@@ -301,5 +301,6 @@ def note_plan(span: Span, result: PlanResult) -> None:
             "problems": len(result.problems),
         }
     )
-    if unknown := {step.id: step.requested for step in result.steps if not step.tool}:
+    unknown = {step.id: step.requested for step in result.steps if not step.tool}
+    if unknown:
         span.hold({"unknown": unknown})

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 from jazz_select.arguments import Methods
@@ -36,7 +35,7 @@ class ToolCandidate:
     def __post_init__(self) -> None:
         """Check that the score is one."""
         if not 0 <= self.compatibility_score <= 1:
-            raise ToolError(self.name, f"compatibility_score lies from 0 to 1, not at {self.compatibility_score!r}")
+            raise ToolError(self.name, f"compatibility_score must be from 0 to 1, got {self.compatibility_score!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +78,11 @@ _LONGEST_SCHEMA: Final = 4_000
 
 def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequence[ToolCandidate]) -> str:
     """Write the previous tool, the names of its fields (no values), and the numbered candidates with a way out."""
-    given = _list_texts(name_shown(name[:_LONGEST]) for name in fields_given)
-    begun = (
-        f"Tool {previous!r} returned a result with the fields {{{given}}}."
-        if previous
-        else (f"The input has the fields {{{given}}}.")
-    )
-    lines = [begun, "Choose the next action from these compatible tools:"]
+    names = _list_texts(name_shown(name[:_LONGEST]) for name in fields_given)
+    opening = f"The input has the fields {{{names}}}."
+    if previous:
+        opening = f"Tool {previous!r} returned a result with the fields {{{names}}}."
+    lines = [opening, "Choose the next action from these compatible tools:"]
     for number, each in enumerate(candidates, start=1):
         summary = each.input_schema_summary.items()
         wanted = _list_texts(f"{name_shown(name[:_LONGEST])}: {in_one_line(kind)}" for name, kind in summary)
@@ -102,14 +99,16 @@ def schema_shown(schema: Schema) -> dict[str, Any]:
             return dict(schema)
     except (TypeError, ValueError, RecursionError):  # nested beyond all bounds, or in itself
         pass
-    wanted = fields(schema)
-    first = dict(islice(sorted(wanted.items(), key=lambda item: not item[1][1]), _MOST_FIELDS))
-    return {
-        "type": "object",
-        "properties": {name[:_LONGEST]: type_text(part, schema) for name, (part, _) in first.items()},
-        "required": [name[:_LONGEST] for name, (_, required) in first.items() if required],
-        "left_out": len(wanted) - len(first),
-    }
+    properties: dict[str, str] = {}
+    required: list[str] = []
+    every = fields(schema)
+    # The required ones first: a call without an optional one can still be made.
+    for name, (part, is_required) in sorted(every.items(), key=lambda item: not item[1][1])[:_MOST_FIELDS]:
+        properties[name[:_LONGEST]] = type_text(part, schema)
+        if is_required:
+            required.append(name[:_LONGEST])
+    left_out = max(len(every) - _MOST_FIELDS, 0)
+    return {"type": "object", "properties": properties, "required": required, "left_out": left_out}
 
 
 def _list_texts(texts: Iterable[str]) -> str:
@@ -159,11 +158,11 @@ class ChainAnalyzer:
         """Return the score of every tool that fits, by name, best first."""
         scores = self._index.scores(available)
         least = _least(min_compatibility)
-        order = sorted(
-            (number for number in range(len(self._names)) if scores[number] >= least),
-            key=lambda number: -scores[number],
-        )
-        return {self._names[each]: float(scores[each]) for each in order if self._names[each] != without}
+        found: dict[str, float] = {}
+        for name, score in zip(self._names, scores.tolist(), strict=True):
+            if score >= least and name != without:
+                found[name] = score
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def successors(
         self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
@@ -227,9 +226,9 @@ class ChainAnalyzer:
         tool = self.toolbox[name]
         summary = self._summaries.get(name)
         if summary is None:
-            root, wanted = tool.input_schema, fields(tool.input_schema)
-            reading = Cursor(root, MOST_PARTS + len(wanted))
-            summary = {each: type_text(part, root, reading) for each, (part, _) in wanted.items()}
+            root, inputs = tool.input_schema, fields(tool.input_schema)
+            reading = Cursor(root, MOST_PARTS + len(inputs))  # shared: all of them together are bounded
+            summary = {each: type_text(part, root, reading) for each, (part, _) in inputs.items()}
             self._summaries[name] = summary
         return ToolCandidate(
             name=name,

@@ -1,6 +1,7 @@
 """A model as the one who chooses the next tool: a decision model where one is sure, else a chat model."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 from xml.etree import ElementTree as ET
 
@@ -105,8 +106,9 @@ class ModelDecision:
             return None
         if self._decider is None:
             return await self._ask_model(cast("ChatClient", self._client), context, candidates, prompt, situation)
-        begun = f"{situation}\n\n" if situation else ""
-        state = f"{begun}returned by the last step:\n{_as_json(context)}"
+        state = f"returned by the last step:\n{_as_json(context)}"
+        if situation:
+            state = f"{situation}\n\n{state}"
         decided = await self._decider.decide(state, _choice(candidates, prompt))
         if decided.label:
             tool = "" if decided.label == _none_label(candidates) else decided.label
@@ -123,17 +125,18 @@ class ModelDecision:
     ) -> str | None:
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
-        told = ", ".join(map(name_shown, names[:20]))
+        listed = ", ".join(map(name_shown, names[:20]))
         offered = [Candidate(flow_id=name, flow_name=name) for name in names]
         question = Inquiry(
             decision_messages(context, prompt, structured=client.takes_schema, situation=situation),
             choice_schema(names),
-            f"the name of one of these tools: {told}; or {_NONE} if none should come next",
+            f"the name of one of these tools: {listed}; or {_NONE} if none should come next",
         )
 
         def problem(answer: ChatReply, reply: ParsedReply) -> str:
-            usable = reply.status == "empty" or any(each in names for each in reply.ids)
-            return "" if usable else why_unusable(answer, reply.ids, names, what="tools")
+            if reply.status == "empty" or not set(names).isdisjoint(reply.ids):
+                return ""
+            return why_unusable(answer, reply.ids, names, what="tools")
 
         _, reply = await client.ask_until_usable(
             lambda: question,
@@ -149,13 +152,17 @@ def decision_messages(
     context: Mapping[str, Any], prompt: str, *, structured: bool = False, situation: str = ""
 ) -> tuple[Message, ...]:
     """Build the messages to a model: the rules, the result of the last step, and the prompt unchanged. Pure."""
-    given = [("situation", situation)] if situation else []
+    rules, sections = SYSTEM_PROMPT, [("returned", _as_json(context))]
+    if situation:
+        rules += _IN_A_FLOW
+        sections.insert(0, ("situation", situation))
+    if structured:
+        rules += _AS_OBJECT
     parts: list[str] = []
-    for tag, text in (*given, ("returned", _as_json(context))):
-        element = ET.Element(tag)
+    for tag, text in sections:
+        element = ET.Element(tag)  # as XML, so that no text can close its own section
         element.text = clean(text)
         parts.append(ET.tostring(element, encoding="unicode"))
-    rules = f"{SYSTEM_PROMPT}{_IN_A_FLOW if situation else ''}{_AS_OBJECT if structured else ''}"
     return (Message(role="system", content=rules), Message(role="user", content="\n\n".join((*parts, prompt))))
 
 
@@ -184,7 +191,9 @@ def choice_schema(names: Sequence[str]) -> dict[str, Any]:
 
 def _as_json(context: Mapping[str, Any]) -> str:
     """Return all fields as JSON; long ones are cut so that one page cannot hide the others."""
-    fields = [f"{_dump_line(str(name))}:{_dump_line(value)}" for name, value in list(context.items())[:_MOST_FIELDS]]
+    fields: list[str] = []
+    for name, value in islice(context.items(), _MOST_FIELDS):
+        fields.append(f"{_dump_line(str(name))}:{_dump_line(value)}")
     if sum(map(len, fields)) > _LONGEST_CONTEXT:
         share = max(_LONGEST_CONTEXT // len(fields), _SHORTEST_FIELD)
         fields = [cut(field, share) for field in fields]
@@ -194,4 +203,6 @@ def _as_json(context: Mapping[str, Any]) -> str:
 
 
 def _dump_line(value: object) -> str:
-    return in_one_line(json_text(clean(value) if isinstance(value, str) else value))
+    if isinstance(value, str):
+        value = clean(value)
+    return in_one_line(json_text(value))

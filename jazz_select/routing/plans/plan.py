@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -42,9 +43,9 @@ def pointer_problem(pointer: str) -> str:
     """Say what is wrong with the spelling of a pointer; empty if nothing is."""
     if _WELL_FORMED.fullmatch(pointer):
         return ""
-    return (
-        "'~' is written '~0', and '/' inside of a name '~1'" if pointer.startswith("/") else "a pointer begins with '/'"
-    )
+    if not pointer.startswith("/"):
+        return "a pointer must begin with '/'"
+    return "'~' must be written '~0', and '/' within a name '~1'"
 
 
 def look_up(value: Any, pointer: str) -> Any:
@@ -53,37 +54,40 @@ def look_up(value: Any, pointer: str) -> Any:
     After a `#` characters may be percent-encoded; a key that matches literally takes precedence. `/result` is the value
     itself if it has no such field: models are told of an output under that name.
     """
-    here, way = value, ""
+    here, path = value, ""
     tokens = pointer.split("/")[1:]
-    shown = unquoted_json(value)
-    if tokens[:1] == [RESULT] and not (isinstance(shown, Mapping) and RESULT in shown):
-        tokens = tokens[1:]
+    if tokens[:1] == [RESULT]:
+        shown = unquoted_json(value)
+        if not is_object(shown) or RESULT not in shown:
+            tokens = tokens[1:]
     for token in tokens:
         found = _child(here, _unescape(token))
         if isinstance(found, Missing):
-            return Missing(f"{way or 'the output'} {found.problem}")
-        here, way = found, f"{way}/{token}"
+            return Missing(f"{path or 'the output'} {found.problem}")
+        here, path = found, f"{path}/{token}"
     return here
 
 
 def _unescape(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")
+    return token.replace("~1", "/").replace("~0", "~")  # in this order: "~01" is a written "~1"
 
 
 def _child(value: Any, key: str) -> Any:
     value = unquoted_json(value)  # as models are shown it
     if is_object(value):
-        fields = value
         for spelling in (key, unquote(key)):
-            if spelling in fields:
-                return fields[spelling]
-        return Missing(f"has no {_short(key)}; it has {_list_fields(fields)}")
+            if spelling in value:
+                return value[spelling]
+        return Missing(f"has no {_short(key)}; it has {_list_fields(value)}")
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = cast("Sequence[Any]", value)
         if not _INDEX.fullmatch(key):
             return Missing(f"is a list, and {_short(key)} is no place in it")
-        return items[int(key)] if int(key) < len(items) else Missing(f"has {len(items)} items, so none at {key}")
-    return Missing(f"is {'null' if value is None else type(value).__name__}, so there is no {_short(key)} in it")
+        if int(key) >= len(items):
+            return Missing(f"has {len(items)} items, so none at {key}")
+        return items[int(key)]
+    kind = "null" if value is None else type(value).__name__
+    return Missing(f"is {kind}, so there is no {_short(key)} in it")
 
 
 def _short(key: str) -> str:
@@ -140,22 +144,27 @@ class Plan:
     def from_steps(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
         """Build the plan of these steps: missing ids are added, references are checked."""
         named, twice = _with_ids(tuple(steps))
-        problems = [f"a plan must have at most {MOST_STEPS} steps, got {len(named)}"] if len(named) > MOST_STEPS else []
+        problems: list[str] = []
+        if len(named) > MOST_STEPS:
+            problems.append(f"a plan must have at most {MOST_STEPS} steps, got {len(named)}")
         ids = {step.id for step in named}
         needs: dict[str, tuple[str, ...]] = {}
         for step in named:
-            references, found = references_in(step.arguments)
+            references, own_problems = references_in(step.arguments)
             references += [Reference(each, "") for each in step.after]
             for reference in references:
-                found += _reference_problems(reference, step.id, ids, twice)
-            problems += [f"{step.id}: {problem}" for problem in found]
-            needs[step.id] = tuple(dict.fromkeys(each.step for each in references if each.step in ids - {step.id}))
+                own_problems += _reference_problems(reference, step.id, ids, twice)
+            problems += [f"{step.id}: {problem}" for problem in own_problems]
+            others = ids - {step.id}
+            needs[step.id] = tuple(dict.fromkeys(each.step for each in references if each.step in others))
         problems += [f"steps wait for each other: {' → '.join(cycle)}" for cycle in _cycles(needs)]
         return cls(steps=named, problems=tuple(problems), needs=needs, by_model=by_model)
 
     def error(self) -> dict[str, Any]:
         """Return the error to hand back to the model; empty if the plan can be run."""
-        return {"error": "The plan cannot be run.", "problems": list(self.problems)} if self.problems else {}
+        if not self.problems:
+            return {}
+        return {"error": "The plan cannot be run.", "problems": list(self.problems)}
 
 
 def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[str]]:
@@ -169,13 +178,14 @@ def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[s
         value, depth = stack.pop()
         if depth > DEEPEST:
             return found, [*problems, f"the arguments are nested deeper than {DEEPEST} levels"]
-        if is_object(value):
-            fields = value
-            if _REF in fields:
-                read = _reference(fields)
-                (problems if isinstance(read, str) else found).append(cast("Any", read))
+        if is_object(value) and _REF in value:
+            reference = _reference(value)
+            if isinstance(reference, str):
+                problems.append(reference)
             else:
-                stack.extend((each, depth + 1) for each in reversed([*fields.values()]))
+                found.append(reference)
+        elif is_object(value):
+            stack.extend((each, depth + 1) for each in reversed([*value.values()]))
         elif isinstance(value, list | tuple):
             stack.extend((each, depth + 1) for each in reversed(cast("list[Any]", value)))
     return found, [*problems, f"the arguments hold more than {_MOST_VALUES} values"]
@@ -196,18 +206,19 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
     if not is_object(value):
         return value
-    fields = value
-    if _REF not in fields:
-        return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
-    step, pointer = parse_reference(fields)
+    if _REF not in value:
+        return {key: with_outputs(each, output_of, lost) for key, each in value.items()}
+    step, pointer = parse_reference(value)
     output = output_of(step)
     if isinstance(output, NotYet):
-        return dict(fields)
-    found = output if isinstance(output, Missing) else look_up(output, pointer)
+        return dict(value)
+    found, place = output, ""
+    if not isinstance(output, Missing):
+        found, place = look_up(output, pointer), f"{step}#{pointer:.200}: "
     if isinstance(found, Missing):
-        lost.append(found.problem if found is output else f"{step}#{pointer:.200}: {found.problem}")
+        lost.append(f"{place}{found.problem}")
         return None
-    return deepcopy(found)
+    return deepcopy(found)  # a tool may change what it is given, and the output stays what it was
 
 
 def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
@@ -216,24 +227,24 @@ def with_steps_named(value: Any, names: Mapping[str, str]) -> Any:
         return [with_steps_named(each, names) for each in cast("list[Any]", value)]
     if not is_object(value):
         return value
-    fields = value
-    if _REF not in fields:
-        return {key: with_steps_named(each, names) for key, each in fields.items()}
-    step, pointer = parse_reference(fields)
-    return {_REF: f"{names[step]}#{pointer}"} if step in names else dict(fields)
+    if _REF not in value:
+        return {key: with_steps_named(each, names) for key, each in value.items()}
+    step, pointer = parse_reference(value)
+    return {_REF: f"{names[step]}#{pointer}"} if step in names else dict(value)
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
+    """Return a reference, or what is wrong with it."""
     text = fields[_REF]
     if not isinstance(text, str):
         return f"{_REF} must be a text such as 's1#/items/0/id', got {text!r:.80}"
     if len(fields) > 1:
-        return f"beside {_REF} {text!r:.80} an object holds nothing else"
-    read = parse_reference(fields)
-    if not read.step:
-        return f"{_REF} {text!r:.80} names no step"
-    problem = pointer_problem(read.pointer)
-    return f"{_REF} {text!r:.80}: {problem}" if problem else read
+        return f"an object with {_REF} {text!r:.80} must hold nothing else"
+    reference = parse_reference(fields)
+    if not reference.step:
+        return f"{_REF} {text!r:.80} must name a step, as in 's1#/items/0/id'"
+    problem = pointer_problem(reference.pointer)
+    return f"{_REF} {text!r:.80}: {problem}" if problem else reference
 
 
 def _reference_problems(reference: Reference, own: str, ids: set[str], twice: set[str]) -> list[str]:
@@ -256,27 +267,27 @@ def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[st
     seen: set[str] = set()
     named: list[PlanStep] = []
     for place, (step, own) in enumerate(zip(steps, wanted, strict=True), start=1):
-        given = own
+        unique = own
         if not own or own in seen:
-            given = f"s{place}"
-            while given in taken:
-                given = f"{given}_"
-            taken.add(given)
-        seen.add(given)
-        named.append(replace(step, id=given))
+            unique = f"s{place}"
+            while unique in taken:
+                unique = f"{unique}_"
+            taken.add(unique)
+        seen.add(unique)
+        named.append(replace(step, id=unique))
     return tuple(named), twice
 
 
 def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
     """Return the cycles of steps that wait for each other; a step is in at most one."""
-    left = dict(needs)
+    remaining = dict(needs)
     found: list[list[str]] = []
-    while True:
+    while True:  # the sorter tells one cycle at a time
         try:
-            TopologicalSorter(left).prepare()
+            TopologicalSorter(remaining).prepare()
         except CycleError as error:
             found.append(error.args[1][::-1])
-            left = {step: before for step, before in left.items() if step not in found[-1]}
+            remaining = {step: before for step, before in remaining.items() if step not in found[-1]}
         else:
             return found
 
@@ -294,7 +305,8 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
             tool = tools.get(reference.step)
             if tool is None or tool.output_schema is None:
                 continue
-            if problem := _missing_place(reference.pointer, tool.output_schema):
+            problem = _missing_place(reference.pointer, tool.output_schema)
+            if problem:
                 place = f"{step.id}: {reference.step}#{reference.pointer:.200}"
                 problems.append(f"{place}: the output of {tool.name} {problem}")
     return tuple(problems)
@@ -303,37 +315,37 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
 def _missing_place(pointer: str, root: Schema) -> str:
     """Return where a pointer leaves what the schema describes, or ""; `/result` may be the whole, as in `look_up`."""
     tokens = pointer.split("/")[1:]
-    problem = _lost_at(tokens, root)
-    return _lost_at(tokens[1:], root) if problem and tokens[0] == RESULT else problem
+    problem = _missing_field(tokens, root)
+    if problem and tokens[0] == RESULT:
+        return _missing_field(tokens[1:], root)
+    return problem
 
 
-def _lost_at(tokens: Sequence[str], root: Schema) -> str:
+def _missing_field(tokens: Sequence[str], root: Schema) -> str:
     here: list[object] = [root]
     for token in tokens:
         key = _unescape(token)
-        below: list[object] = []
+        parts: list[object] = []
         known: dict[str, None] = {}
-        for schema in here:
-            for each in alternatives(schema, root):
-                inner = _part_schema(each.schema, each.type, key) if each.certain else True
-                if inner is True:
-                    return ""
-                if inner is not None:
-                    below.append(inner)
-                known |= dict.fromkeys(map(str, mapping(each.schema.get("properties"))))
-        if not below:
+        for each in chain.from_iterable(alternatives(schema, root) for schema in here):
+            part = _part_schema(each.schema, each.type, key) if each.certain else True
+            if part is True:
+                return ""
+            if part is not None:
+                parts.append(part)
+            known |= dict.fromkeys(map(str, mapping(each.schema.get("properties"))))
+        if not parts:
             return f"has no {key!r:.80}; it has {', '.join([*known][:_LISTED]) or 'no fields'}"
-        here = below
+        here = parts
     return ""
 
 
 def _part_schema(schema: Schema, kind: str, key: str) -> object:
     """Return the schema of one part: True if anything is allowed, None if the part cannot exist."""
     if kind == "object":
-        given: object = schema.get("properties")
-        if not isinstance(given, Mapping) or "patternProperties" in schema:
+        properties: object = schema.get("properties")
+        if not is_object(properties) or "patternProperties" in schema:
             return True
-        properties = cast("Schema", given)
         for spelling in (key, unquote(key)):
             if spelling in properties:
                 return properties[spelling]
@@ -342,5 +354,5 @@ def _part_schema(schema: Schema, kind: str, key: str) -> object:
     if kind == "array":
         if not key.isdecimal():
             return None
-        return schema.get("items", True) if "prefixItems" not in schema else True
+        return True if "prefixItems" in schema else schema.get("items", True)
     return True if kind == "" else None

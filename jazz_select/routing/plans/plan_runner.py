@@ -53,19 +53,20 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
     Names may differ in case and separators, if only one does. An input that no step gives stays missing, and the step
     says so.
     """
-    there: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for output in outputs.values():
-        there.update(output if is_object(output) else {RESULT: output})
-    available = [Slot(name, schema_of(value)) for name, value in there.items()]
+        values.update(output if is_object(output) else {RESULT: output})
+    available = [Slot(name, schema_of(value)) for name, value in values.items()]
     wanted = fields(tool.input_schema)
     filled: dict[str, Any] = {}
     for name in missing:
         part, _ = wanted.get(name, (True, True))
-        want = Slot(name, part, tool.input_schema)
-        fitting = [each for each in available if field_score([each], want) >= FOLDED]
-        exact = [each for each in fitting if each.name == name]
-        if exact or len(fitting) == 1:
-            filled[name] = there[(exact or fitting)[0].name]
+        slot = Slot(name, part, tool.input_schema)
+        fitting = [each.name for each in available if field_score([each], slot) >= FOLDED]
+        if name in fitting:
+            filled[name] = values[name]
+        elif len(fitting) == 1:
+            filled[name] = values[fitting[0]]
     return filled
 
 
@@ -117,14 +118,15 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     if answer is not None:
         approve = answered_approver(after.asked if after is not None else (), answer, approve)
     started = perf_counter()
-    sound = (
-        plan if plan.problems else Plan.from_steps(plan.steps)
-    )  # one that was not built by `from_steps` has not been checked
+    sound = plan
+    if not plan.problems:
+        sound = Plan.from_steps(plan.steps)  # one that was not built by `from_steps` has not been checked
     if sound.problems:
         return PlanResult(problems=sound.problems)
     check_context(context)
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
-    if problems := dangling_references(sound, index):
+    problems = dangling_references(sound, index)
+    if problems:
         return PlanResult(problems=problems)
     running = _Running(
         needs=sound.needs,
@@ -149,12 +151,12 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 
 
 def _kept_outcomes(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
-    before = {step.id: step for step in after.steps} if after is not None else {}
-    if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
-        (step.id, step.tool) for step in plan.steps
-    ]:
-        raise ConfigError("`after` is what became of another plan: its steps are not those of this one")
-    return before
+    if after is None or not after.steps:
+        return {}
+    # By ids and tools: arguments may have been filled, and so differ from what the plan says.
+    if {(step.id, step.requested) for step in after.steps}.issuperset((step.id, step.tool) for step in plan.steps):
+        return {step.id: step for step in after.steps}
+    raise ConfigError("`after` must be the result of this plan, got one with other steps")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,11 +181,14 @@ class _Running:
         found = self.index.resolve(step.tool)
         if found.tool is not None:
             found = replace(found, tool=bind_context(found.tool, self.context))
-        tool, fills = found.tool, self.fill is not None and not step.problem and not self.needs.get(step.id)
-        missing = left_out(tool, step.arguments) if tool is not None and fills else ()
-        may_change = tool is not None and not tool.looks
+        tool = found.tool
         before = list(self.needs.get(step.id, ()))
+        missing: tuple[str, ...] = ()
+        if tool is not None and self.fill is not None and not step.problem and not before:
+            missing = left_out(tool, step.arguments)
+        may_change = tool is not None and not tool.looks
         if missing or not self.parallel or may_change:
+            # It may be filled from any earlier output, or change what an earlier step reads.
             before = list(self.tasks)
         elif self.barrier:
             before.append(self.barrier)
@@ -213,7 +218,7 @@ class _Running:
         elif tool is None:
             problem = f"{found.requested!r:.80}: {found.reason}"
             self.outcomes[step.id] = _failed_outcome(began, "name", problem, details=found.error())
-        elif blocked := self._skip_if_blocked(began):
+        elif (blocked := self._skip_if_blocked(began)) is not None:
             self.outcomes[step.id] = blocked
         else:
             self.outcomes[step.id] = began
@@ -231,21 +236,16 @@ class _Running:
         for need in self.needs.get(began.id, ()):
             status = self.outcomes[need].status
             if status != "ok":
-                became = {"failed": "failed", "refused": "cannot be done"}.get(status, "was skipped")
-                skipped = replace(began, status="skipped")
-                return _failed_outcome(
-                    skipped, "dependency", f"{began.tool} was not run: it uses the output of {need}, which {became}"
-                )
+                end = {"failed": "failed", "refused": "cannot be done"}.get(status, "was skipped")
+                problem = f"{began.tool} was not run: it uses the output of {need}, which {end}"
+                return _failed_outcome(replace(began, status="skipped"), "dependency", problem)
         return None
 
     async def _output(
         self, began: StepOutcome, step: PlanStep, tool: Tool, missing: tuple[str, ...], earlier: tuple[str, ...]
     ) -> StepOutcome:
         lost: list[str] = []
-        arguments = cast(
-            "dict[str, Any]",
-            with_outputs(step.arguments, lambda each: self.outcomes[each].output, lost),
-        )
+        arguments: dict[str, Any] = with_outputs(step.arguments, lambda each: self.outcomes[each].output, lost)
         if lost:
             return _failed_outcome(began, "reference", f"{tool.name}: {'; '.join(lost)}")
         if missing and self.fill is not None:
@@ -273,7 +273,8 @@ class _Running:
         if made.status == "refused":
             return replace(began, status="refused", error=made.error)
         if made.error is not None:
-            return replace(began, error=made.error, asked=made.call if made.status == "asked" else None)
+            asked = made.call if made.status == "asked" else None
+            return replace(began, error=made.error, asked=asked)
         return replace(began, status="ok", output=made.output)
 
 
@@ -281,29 +282,29 @@ def as_plan(given: object) -> Plan:
     """Convert a plan, its steps or its calls to a `Plan`."""
     if isinstance(given, Plan):
         return given
-    if isinstance(given, Mapping | list | tuple):
-        values: object = cast("object", given)
-        if isinstance(values, list | tuple):
-            values = list(cast("Sequence[object]", values))
-            if values and all(isinstance(each, PlanStep) for each in values):
-                return Plan.from_steps(cast("list[PlanStep]", values))
-        read = read_tool_reply(values)
-        if read.calls:
-            return read.plan
-    more = "; read_tool_reply(text).plan reads what a model said" if isinstance(given, str) else ""
+    calls: object = None
+    if isinstance(given, list | tuple):
+        calls = list(cast("Sequence[object]", given))
+        if calls and all(isinstance(each, PlanStep) for each in calls):
+            return Plan.from_steps(cast("list[PlanStep]", calls))
+    elif is_object(given):
+        calls = given
+    reply = read_tool_reply(calls)
+    if reply.calls:
+        return reply.plan
+    advice = "; read_tool_reply(text).plan reads what a model said" if isinstance(given, str) else ""
     shape = '{"tool_calls": [{"tool": …, "arguments": …}]}'
-    msg = f"plan must be a Plan, or calls such as {shape}, got {given!r:.80}{more}"
-    raise ConfigError(msg)
+    raise ConfigError(f"plan must be a Plan, or calls such as {shape}, got {given!r:.80}{advice}")
 
 
 def execution_order(plan: Plan) -> tuple[PlanStep, ...]:
     """Order the steps as planned, except that what a step needs goes before it."""
-    left = list(plan.steps)
+    waiting = list(plan.steps)
     done: set[str] = set()
     order: list[PlanStep] = []
-    while left:
-        step = next(each for each in left if done.issuperset(plan.needs.get(each.id, ())))
-        left.remove(step)
+    while waiting:
+        step = next(each for each in waiting if done.issuperset(plan.needs.get(each.id, ())))
+        waiting.remove(step)
         done.add(step.id)
         order.append(step)
     return tuple(order)

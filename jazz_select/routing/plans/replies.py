@@ -7,10 +7,10 @@ number, list or object that has nothing of a call in it is a text.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 from jazz_select.chat.call_reader import CALLING, folded_fields, is_call, read_call
 from jazz_select.chat.json_reader import (
@@ -53,11 +53,10 @@ def step_of(call: object) -> PlanStep:
     """Convert a call to a step; if it cannot be run, `problem` says why, and the others still run."""
     if isinstance(call, str):
         return PlanStep(tool=call)
-    if not isinstance(call, Mapping):
-        return PlanStep(
-            tool="", problem=f"a call must be an object with a tool and arguments, got {type(call).__name__}"
-        )
-    written = read_call(cast("Mapping[Any, Any]", call))
+    if not is_object(call):
+        problem = f"a call must be an object with a tool and arguments, got {type(call).__name__}"
+        return PlanStep(tool="", problem=problem)
+    written = read_call(call)
     return PlanStep(
         tool=written.tool, arguments=written.arguments, id=written.id, after=written.after, problem=written.problem
     )
@@ -95,16 +94,18 @@ class ToolReply:
         reply has it.
         """
         seen: set[bytes] = set()
-        calls = tuple(self._check_call(call, seen) if is_destructive(call.tool) else call for call in self.calls)
-        return replace(self, calls=calls)
-
-    def _check_call(self, call: PlanStep, seen: set[bytes]) -> PlanStep:
-        own = canonical_bytes((call.tool, call.arguments))
-        twice = own in seen
-        seen.add(own)
-        if call.problem or (self.alone and not twice):
-            return call
-        return replace(call, problem=TWICE if twice and self.alone else QUOTED)
+        checked: list[PlanStep] = []
+        for call in self.calls:
+            problem = call.problem
+            if is_destructive(call.tool):
+                own = canonical_bytes((call.tool, call.arguments))
+                if not self.alone:
+                    problem = problem or QUOTED
+                elif own in seen:
+                    problem = problem or TWICE
+                seen.add(own)
+            checked.append(replace(call, problem=problem))
+        return replace(self, calls=tuple(checked))
 
     @property
     def plan(self) -> Plan:
@@ -123,13 +124,15 @@ def read_tool_reply(reply: object) -> ToolReply:
     if not isinstance(reply, str):
         problem = f"a reply must be text or one of the three shapes, got {type(reply).__name__}"
         return _shape(reply) or ToolReply(note=problem)
-    if large := too_large(reply):
+    large = too_large(reply)
+    if large:
         return ToolReply(note=f"the reply {large}")
     text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_reasoning(text))
-    if said := _shape(value):
-        return said
+    whole = _shape(value)
+    if whole is not None:
+        return whole
     if _is_data(text, value):
         return ToolReply(text=text, is_data=True)
     return ToolReply(note="the reply is JSON, but none of the three shapes")
@@ -151,40 +154,44 @@ def _is_data(text: str, value: object) -> bool:
 
 
 def _may_call(value: object) -> bool:
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return True
-    outer = cast("Mapping[Any, Any]", value)
-    if folded_fields(outer).keys() & CALLING:
+    if folded_fields(value).keys() & CALLING:
         return True
-    left: list[object] = list(outer.values())
+    waiting: list[object] = list(value.values())
     for _ in range(_MOST_FIELDS):
-        if not left:
+        if not waiting:
             return False
-        each = left.pop()
-        if isinstance(each, Mapping):
-            inner = cast("Mapping[Any, Any]", each)
-            if is_call(inner) or folded_fields(inner).keys() & {"toolcall", "toolcalls"}:
+        each = waiting.pop()
+        if is_object(each):
+            if is_call(each) or folded_fields(each).keys() & {"toolcall", "toolcalls"}:
                 return True
-            left += inner.values()
+            waiting += each.values()
         elif is_array(each):
-            left += each
-    return True
+            waiting += each
+    return True  # nobody has looked at the rest
 
 
 def _in_prose(text: str) -> ToolReply:
     values = standing(text)
-    shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
+    shapes: list[tuple[Located, ToolReply]] = []
+    for each in values:
+        shape = _shape(each.value)
+        if shape is not None:
+            shapes.append((each, shape))
     is_broken = _means_a_call(_text_between(text, values))  # then the values are parts of a broken shape
     if shapes and not is_broken:
         return _read_among_text(text, shapes)
-    said = _shape(repaired(text)) if _seems_finished(text) else None
-    if said is not None and (said.calls or said.text):
-        begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
-        return replace(said, note="the JSON was repaired", alone=not _prose(text[:begun]))
+    whole = _shape(repaired(text)) if _seems_finished(text) else None
+    if whole is not None and (whole.calls or whole.text):
+        start = min((place for place in map(text.find, "[{") if place >= 0), default=0)
+        return replace(whole, note="the JSON was repaired", alone=not _prose(text[:start]))
     if is_broken or (_means_a_call(text) and any(_may_call(each.value) for each in values)):
         return ToolReply(note="the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
-    return ToolReply(text=plain, note="" if plain else "the reply is empty")
+    if not plain:
+        return ToolReply(note="the reply is empty")
+    return ToolReply(text=plain)
 
 
 def _text_between(text: str, values: list[Located]) -> str:
@@ -200,23 +207,23 @@ def _read_among_text(text: str, shapes: list[tuple[Located, ToolReply]]) -> Tool
     notes: dict[str, None] = {}
     seen: set[bytes] = set()
     end = 0
-    for where, said in shapes:
+    for where, shape in shapes:
         before, end = text[end : where.start], where.end
         around.append(_prose(before))
         texts.append(around[-1])
-        if said.calls and _QUOTED.search(before[-_BEFORE:]):
+        if shape.calls and _QUOTED.search(before[-_BEFORE:]):
             notes["a call was quoted, not made"] = None
             continue
         own = canonical_bytes(where.value)
         if own in seen:
             notes["a call was repeated"] = None
             continue
-        if calls and said.calls and _REVISED.search(before[-_BEFORE:]):
+        if calls and shape.calls and _REVISED.search(before[-_BEFORE:]):
             notes["a call was taken back"] = None
             calls.clear()
         seen.add(own)
-        calls.extend(said.calls)
-        texts.append(said.text)
+        calls.extend(shape.calls)
+        texts.append(shape.text)
     around.append(_prose(text[end:]))
     texts.append(around[-1])
     return _make_reply("\n\n".join(filter(None, texts)), calls, note="; ".join(notes), alone=not any(around))
@@ -267,21 +274,25 @@ def _calls(value: object) -> tuple[PlanStep, ...]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        fields = folded_fields(cast("Mapping[Any, Any]", value))
+    if is_object(value):
+        fields = folded_fields(value)
         value = next((fields[key] for key in _TEXT_BESIDE if key in fields), None)
     return value.strip() if isinstance(value, str) else ""
 
 
 def _make_reply(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool = True) -> ToolReply:
-    nothing = "" if text or calls else "the reply neither calls a tool nor says anything"
-    return ToolReply(text=text, calls=tuple(calls), note=note or nothing, alone=alone)
+    if not text and not calls and not note:
+        note = "the reply neither calls a tool nor says anything"
+    return ToolReply(text=text, calls=tuple(calls), note=note, alone=alone)
 
 
 def _prose(text: str) -> str:
+    """Return what a text around JSON says: without tags, fences and lone punctuation."""
     plain = _CALL_TAG.sub("", text)
     opened = _OPENED.search(plain, max(0, len(plain) - _LONGEST_FENCE))
-    plain = (plain[: opened.start()] if opened else plain).strip().lstrip("`").lstrip()
+    if opened is not None:
+        plain = plain[: opened.start()]
+    plain = plain.strip().lstrip("`").lstrip()
     return plain if _WORDED.search(plain) else ""
 
 

@@ -164,10 +164,10 @@ class ToolAsker:
                 reply=read,
                 notes=shown.notes,
             )
-            unseen = sorted({name for name in record.chosen if name in self._tools} - set(record.tools_shown))
+            unseen = sorted(self._tools.keys() & set(record.chosen) - set(record.tools_shown))
             if unseen:
-                told = f"called without having been shown: {', '.join(unseen)}"
-                record = replace(record, notes=(*record.notes, told))
+                note = f"called without having been shown: {', '.join(unseen)}"
+                record = replace(record, notes=(*record.notes, note))
             if traced is not None:
                 traced.note({"tools_shown": len(shown), "chosen": list(record.chosen), "answer": read.kind})
                 traced.hold(record.as_json())
@@ -190,10 +190,10 @@ class ToolAsker:
         never = [name for name, tool in self._tools.items() if not is_possible(tool.input_schema, kind="object")]
         if not never:
             return self._tools, ()
-        told = some_of(never, _MOST_NAMED, lambda name: as_text(beginning(name, _LONGEST_NAMED)))
-        note = f"{len(never)} not shown, as no arguments are valid by their schemas: {told}"
-        left = set(never)
-        return Toolbox(tool for name, tool in self._tools.items() if name not in left), (note,)
+        listed = some_of(never, _MOST_NAMED, lambda name: as_text(beginning(name, _LONGEST_NAMED)))
+        note = f"{len(never)} not shown, as no arguments are valid by their schemas: {listed}"
+        hidden = set(never)
+        return Toolbox(tool for name, tool in self._tools.items() if name not in hidden), (note,)
 
     @staticmethod
     async def _make_in_thread(make: Callable[[], T], count: int) -> T:
@@ -209,7 +209,7 @@ def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]
 
 
 def _line(tool: Tool) -> str:
-    told = {
+    described: dict[str, Any] = {
         "id": tool.id,
         "name": tool.name,
         "provider": tool.provider,
@@ -217,6 +217,7 @@ def _line(tool: Tool) -> str:
         "description": tool.description,
         "capabilities": list(tool.capabilities),
         "parameters": schema_shown(tool.input_schema),
-        **({} if tool.output_schema is None else {"returns": schema_shown(tool.output_schema)}),
     }
-    return in_one_line(json_text(told))
+    if tool.output_schema is not None:
+        described["returns"] = schema_shown(tool.output_schema)
+    return in_one_line(json_text(described))

@@ -84,10 +84,9 @@ def check_context(context: object) -> None:
     """
     if context is None:
         return
-    if not isinstance(context, Mapping) or not all(
-        isinstance(name, str) for name in cast("Mapping[Any, Any]", context)
-    ):
-        raise ConfigError(f"context must be a mapping of names to values, got {context!r:.80}")
+    if isinstance(context, Mapping) and all(isinstance(name, str) for name in cast("Mapping[Any, Any]", context)):
+        return
+    raise ConfigError(f"context must be a mapping of names to values, got {context!r:.80}")
 
 
 class _Keys:
@@ -125,12 +124,13 @@ def filled_arguments(tool: Tool, given: Mapping[str, Any]) -> FilledArguments:
         return FilledArguments(dict(given))
     known, refused = _split_arguments(inputs, given)
     values = {inputs.paths[name]: value for name, value in inputs.values.items()}
-    dropped = [
-        ".".join(path)
-        for path, value in refused.items()
-        if value is not None and (path not in values or not _is_equal(value, values[path]))
-    ]
-    for path in sorted(values, key=len):
+    dropped: list[str] = []
+    for path, value in refused.items():
+        # A null, or the very value of the context, makes no difference: nobody needs to hear of it.
+        is_same = path in values and _is_equal(value, values[path])
+        if value is not None and not is_same:
+            dropped.append(".".join(path))
+    for path in sorted(values, key=len):  # an object as a whole before its fields
         known = _with_value(known, path, values[path], inputs)
     order = [name for name in input_names(inputs.schema) if name in known]
     return FilledArguments({name: known[name] for name in dict.fromkeys((*order, *known))}, tuple(dropped))
@@ -146,7 +146,9 @@ def given_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_filled(arguments: Mapping[str, Any], filled: Collection[str]) -> dict[str, Any]:
     """Return the arguments of a recorded call without what the context `filled`: names, or places with dots."""
-    paths = {path for place in filled for path in ((place,), tuple(place.split(".")))}
+    paths: set[Path] = set()
+    for place in filled:
+        paths |= {(place,), tuple(place.split("."))}  # a name may have a dot itself
     return without_paths(arguments, paths)
 
 
@@ -159,9 +161,11 @@ def declared_inputs(tools: Iterable[Tool]) -> frozenset[str]:
     for tool in tools:
         inputs = tool.context_inputs
         if inputs is not None and inputs.declared:
-            paths = [path_of(inputs.schema, place) for place in inputs.declared]
             known = set(_input_paths_of(inputs.schema))
-            found.update(folded_name(path[-1]) for path in paths if len(path) == 1 or path in known)
+            for place in inputs.declared:
+                path = path_of(inputs.schema, place)
+                if len(path) == 1 or path in known:
+                    found.add(folded_name(path[-1]))
     return frozenset(found)
 
 
@@ -307,7 +311,7 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
     for path in dict.fromkeys((*_input_paths_of(schema), *places)):
         name = places.get(path, ".".join(path))
         found = keys.keys_for(declared.get(name, path[-1]))
-        if found and path not in places and any(paths.get(each) == path[:-1] for each in used):
+        if found and path not in places and path[:-1] in [paths[each] for each in used]:
             continue  # the object around it comes from the context as a whole
         if found:
             used[name] = found[0]

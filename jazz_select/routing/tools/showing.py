@@ -41,35 +41,39 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
     check_argument("open_tools", open_tools, OpenTools)
     connected = Toolbox(tools_of(tools))
     chosen = _checked_flows(flows)
-    if chosen:
-        names = dict.fromkeys(name for flow in chosen for name in _given_to_models(flow))
-        if any(flow.takes_open_tools and not flow.manual for flow in chosen):
-            names |= dict.fromkeys(_open(connected, open_tools))
-        return [connected[name] for name in names if name in connected]
-    return [connected[name] for name in _open(connected, open_tools)]
+    names: dict[str, None] = {}
+    for flow in chosen:
+        names |= dict.fromkeys(_model_tools(flow))
+    if not chosen or any(flow.takes_open_tools and not flow.manual for flow in chosen):
+        names |= dict.fromkeys(_open_names(connected, open_tools))
+    return [connected[name] for name in names if name in connected]
 
 
-def _open(connected: Mapping[str, Tool], open_tools: OpenTools) -> list[str]:
+def _open_names(connected: Mapping[str, Tool], open_tools: OpenTools) -> list[str]:
     """Return the names of the tools that are there where no flow fits."""
-    every = open_tools == "all"
-    return [name for name, tool in connected.items() if every or (open_tools == "read" and tool.reads)]
+    if open_tools == "all":
+        return list(connected)
+    if open_tools == "none":
+        return []
+    return [name for name, tool in connected.items() if tool.reads]
 
 
 def _checked_flows(given: object) -> list[BaseFlow]:
-    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
-    flows = [each for each in listed or () if isinstance(each, BaseFlow)]
-    if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):
-        raise ConfigError(f"flows must be those that were selected, as result.chosen_flows has them, got {given!r:.80}")
-    return flows
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+        listed = list(cast("Iterable[object]", given))
+        flows = [each for each in listed if isinstance(each, BaseFlow)]
+        if len(flows) == len(listed):
+            return flows
+    raise ConfigError(f"flows must be those that were selected, as result.chosen_flows has them, got {given!r:.80}")
 
 
-def _given_to_models(flow: BaseFlow) -> Iterator[str]:
+def _model_tools(flow: BaseFlow) -> Iterator[str]:
     flow.definition()  # no circle, and no part that is not there
     if flow.manual:
         return
     yield from flow.own_tools
     for part in flow.subflows:
-        yield from _given_to_models(part)
+        yield from _model_tools(part)
 
 
 def shown_names(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -104,9 +108,8 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
     check_argument("form", form, SchemaForm)
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
     if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
-        raise ConfigError(
-            f"tools must be a list of Tools, or what shown_names or FlowToolkit.select gave, got {tools!r:.80}"
-        )
+        msg = f"tools must be a list of Tools, or what shown_names or FlowToolkit.select returned, got {tools!r:.80}"
+        raise ConfigError(msg)
     named = tools if isinstance(tools, Mapping) else shown_names(tools)
     return [_in_form(name, tool, form) for name, tool in named.items()]
 
@@ -122,10 +125,10 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 def _in_form(name: str, tool: Tool, form: SchemaForm) -> dict[str, Any]:
-    told = {"name": name, "description": tool.description}
+    described = {"name": name, "description": tool.description}
     if form == "anthropic":
-        return {**told, "input_schema": input_schema(tool)}
-    function = {**told, "parameters": input_schema(tool)}
-    return (
-        {"type": "function", **function} if form == "openai-responses" else {"type": "function", "function": function}
-    )
+        return {**described, "input_schema": input_schema(tool)}
+    function = {**described, "parameters": input_schema(tool)}
+    if form == "openai-responses":
+        return {"type": "function", **function}
+    return {"type": "function", "function": function}

@@ -45,15 +45,13 @@ async def decide_tools(
     """
     most = _MOST_ASKED if client.most_options is None else min(_MOST_ASKED, client.most_options - 1)
     before = {} if p_none is None else _among_found(found, confidences, p_none)
-    candidates = [
-        Candidate(
-            flow_id=tool.name,
-            flow_name=tool.name,
-            description=tool.description,
-            confidence=before.get(tool.name),
+    candidates: list[Candidate] = []
+    for tool in found:
+        confidence = before.get(tool.name)
+        candidate = Candidate(
+            flow_id=tool.name, flow_name=tool.name, description=tool.description, confidence=confidence
         )
-        for tool in found
-    ]
+        candidates.append(candidate)
     asked, later = candidates[:most], candidates[most:]
     chances = posteriors(asked, await _ask(client, request, asked))
     none = chances.pop(NONE)
@@ -76,9 +74,10 @@ async def _ask(client: DecisionClient, request: str, candidates: Sequence[Candid
     names = {str(number): each.flow_name for number, each in enumerate(shown, start=1)}
     options = {label: _meaning(each) for label, each in zip(names, shown, strict=True)}
     question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
-    deadline, budget = Deadline.after(_TIMEOUT_S), current_budget()
     state = f"What is to be done:\n{clean_beginning(request, REQUEST_LIMIT)}"
-    deadline = deadline if budget is None else deadline.earlier(budget.deadline)
+    deadline, budget = Deadline.after(_TIMEOUT_S), current_budget()
+    if budget is not None:
+        deadline = deadline.earlier(budget.deadline)
     reply = await client.ask(state, {_QUESTION: question}, deadline)
     return {names.get(label, NONE): chance for label, chance in reply.probabilities[_QUESTION].items()}
 

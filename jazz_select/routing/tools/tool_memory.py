@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -157,9 +158,10 @@ class ToolRecall:
         toolbox = toolbox_of(tools)
         named = named_tools(request, toolbox)
         found = await self._apply_decision(request, await self._recall_connected(request, toolbox, limit), named)
-        is_nothing = found.p_none is not None and found.p_none >= NOTHING_FITS
-        kept = {tool.name: tool for tool in (*named, *(() if is_nothing else found))}
-        shown = [*kept.values()][:limit]
+        kept = {tool.name: tool for tool in named}  # first, so that the limit cuts none of them for one that was found
+        if found.p_none is None or found.p_none < NOTHING_FITS:
+            kept |= {tool.name: tool for tool in found if tool.name not in kept}
+        shown = list(kept.values())[:limit]
         return RecalledTools(_by_name(shown), notes=found.notes, confidences=found.confidences, p_none=found.p_none)
 
     async def _apply_decision(self, request: str, found: RecalledTools, named: Sequence[Tool]) -> RecalledTools:
@@ -187,11 +189,18 @@ class ToolRecall:
             options: dict[str, Any] = {"exclude": frozenset(stale)} if stale else {}
             hits = await self._memory.recall(request, self._scope, top_k=limit, **options)
             known = {str(hit.get("flow_id", "")): hit.get("confidence") for hit in hits}
-            kept = {live[each]: sure for each, sure in [*known.items()][:limit] if each in live}
+            connected: list[Tool] = []
+            confidences: dict[str, float] = {}
+            for found_id, confidence in islice(known.items(), limit):
+                if found_id not in live:
+                    continue
+                connected.append(live[found_id])
+                if confidence is not None:
+                    confidences[live[found_id].name] = confidence
             found = RecalledTools(
-                kept,
+                connected,
                 notes=tuple(getattr(hits, "notes", ())),
-                confidences={tool.name: sure for tool, sure in kept.items() if sure is not None},
+                confidences=confidences,
                 p_none=getattr(hits, "p_none", None),
             )
             gone = known.keys() - live.keys()
@@ -205,13 +214,17 @@ class ToolRecall:
 
 def named_tools(request: str, tools: Mapping[str, Tool]) -> list[Tool]:
     """Return the tools whose exact name stands in a request, as a word of its own, in the order of the request."""
-    words = [match[0] for match in _CODE_NAME.finditer(request)]
-    said = dict.fromkeys(form for word in words for form in (word, word.strip(_STOPS)))
-    found = {name: request.index(name) for name in said if name in tools}
+    places: dict[str, int] = {}
+    for match in _CODE_NAME.finditer(request):
+        for name in (match[0], match[0].strip(_STOPS)):
+            if name in tools:
+                places[name] = request.index(name)
     for name in tools:
-        if not _CODE_NAME.fullmatch(name) and (place := _place_of(name, request)) is not None:
-            found[name] = place
-    return [tools[name] for name in sorted(found, key=found.__getitem__)]
+        if not _CODE_NAME.fullmatch(name):
+            place = _place_of(name, request)
+            if place is not None:
+                places[name] = place
+    return [tools[name] for name in sorted(places, key=places.__getitem__)]
 
 
 def _place_of(name: str, request: str) -> int | None:
@@ -257,11 +270,13 @@ async def sync_tools(  # noqa: PLR0913 - all but the first are options with a na
     """
     toolbox = toolbox_of(tools)
     scope = tools_scope(agent_id)
-    if not toolbox and not allow_delete and not dry_run and (indexed := await memory.list_flows(scope)):
-        raise ConfigError(
-            f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
-            "connect the tools first, or say allow_delete=True"
-        )
+    if not toolbox and not allow_delete and not dry_run:
+        indexed = await memory.list_flows(scope)
+        if indexed:
+            raise ConfigError(
+                f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
+                "connect the tools first, or pass allow_delete=True"
+            )
     texts = examples or {}
     return await memory.sync(
         scope,
@@ -279,15 +294,12 @@ def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
     since a description seldom says whose the tool is ("List all files"), and a request often does. Types and output are
     left out: nobody asks for them, and their changes need no sync.
     """
-    described = tool.description.strip()
-    about = with_parameters(
-        " ".join(part for part in (described, *_abilities(tool)) if part),
-        [
-            (name, _describe_parameter(part))
-            for name, (part, _) in fields(tool.input_schema).items()
-            if part is not tool.input_schema
-        ],
-    )
+    sentences = [each for each in (tool.description.strip(), *_abilities(tool)) if each]
+    parameters: list[tuple[str, str]] = []
+    for name, (part, _) in fields(tool.input_schema).items():
+        if part is not tool.input_schema:  # the only field of what is no object
+            parameters.append((name, _describe_parameter(part)))
+    about = with_parameters(" ".join(sentences), parameters)
     return FlowCard(
         id=tool_id(tool.name),
         name=tool.name,
@@ -338,8 +350,10 @@ def _abilities(tool: Tool) -> Iterable[str]:
 
 
 def _describe_parameter(schema: object) -> str:
-    said = schema.get("description") if is_object(schema) else None
-    return at_word(" ".join(said.split()), _PARAMETER) if isinstance(said, str) else ""
+    description: object = schema.get("description") if is_object(schema) else None
+    if not isinstance(description, str):
+        return ""
+    return at_word(" ".join(description.split()), _PARAMETER)
 
 
 def _by_name(tools: Iterable[Tool]) -> list[Tool]:

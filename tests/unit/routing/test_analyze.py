@@ -180,7 +180,7 @@ def test_a_decision_point_checks_itself(changes: dict[str, Any], told: str) -> N
 
 @pytest.mark.parametrize("score", [-0.1, 1.1])
 def test_a_score_lies_from_0_to_1(score: float) -> None:
-    with pytest.raises(ToolError, match="compatibility_score lies from 0 to 1"):
+    with pytest.raises(ToolError, match="compatibility_score must be from 0 to 1"):
         ToolCandidate(name="a", compatibility_score=score)
 
 

@@ -163,7 +163,7 @@ async def test_what_became_of_another_plan_is_refused() -> None:
     books = Books()
     first = await run_plan(PLAN, books.tools, approve=books.hook)
     other = Plan.from_steps([PlanStep(id="a", tool="pay", arguments={"amount": 1})])
-    with pytest.raises(ConfigError, match="`after` is what became of another plan"):
+    with pytest.raises(ConfigError, match="`after` must be the result of this plan"):
         await run_plan(other, books.tools, after=first, answer=Allow())
 
 
@@ -174,9 +174,9 @@ async def test_an_answer_to_nothing_is_refused_before_anything_runs(answer: Allo
     ended = await run_chain(ScriptedModel("Good day."), "hello", books.tools)
     books.log.clear()
     for after in (None, done):
-        with pytest.raises(ConfigError, match="there is nothing to answer: give as `after`"):
+        with pytest.raises(ConfigError, match="`after` must be a result that waits for an answer"):
             await run_plan(PLAN, books.tools, after=after, answer=answer)
     for after in (None, ended):
-        with pytest.raises(ConfigError, match="there is nothing to answer: give as `after`"):
+        with pytest.raises(ConfigError, match="`after` must be a result that waits for an answer"):
             await run_chain(said, "hello", books.tools, after=after, answer=answer)
     assert (books.log, said.calls) == ([], [])

@@ -110,13 +110,17 @@ def deep(levels: int) -> Any:
             ["steps wait for each other: a → b → a", "steps wait for each other: d → e → d"],
             id="two circles, and one who waits for a circle",
         ),
-        pytest.param([step("a"), step("b", x=ref("a#y"))], ["b: $ref 'a#y': a pointer begins with '/'"], id="no slash"),
+        pytest.param(
+            [step("a"), step("b", x=ref("a#y"))], ["b: $ref 'a#y': a pointer must begin with '/'"], id="no slash"
+        ),
         pytest.param(
             [step("a"), step("b", x=ref("a#/~2"))],
-            ["b: $ref 'a#/~2': '~' is written '~0', and '/' inside of a name '~1'"],
+            ["b: $ref 'a#/~2': '~' must be written '~0', and '/' within a name '~1'"],
             id="bad escape",
         ),
-        pytest.param([step("a", x=ref("#/y"))], ["a: $ref '#/y' names no step"], id="no step"),
+        pytest.param(
+            [step("a", x=ref("#/y"))], ["a: $ref '#/y' must name a step, as in 's1#/items/0/id'"], id="no step"
+        ),
         pytest.param(
             [step("a", x=ref(7))],
             ["a: $ref must be a text such as 's1#/items/0/id', got 7"],
@@ -124,7 +128,7 @@ def deep(levels: int) -> Any:
         ),
         pytest.param(
             [step("a"), step("b", x={**ref("a"), "or": 1})],
-            ["b: beside $ref 'a' an object holds nothing else"],
+            ["b: an object with $ref 'a' must hold nothing else"],
             id="more beside it",
         ),
         pytest.param(
@@ -137,10 +141,10 @@ def deep(levels: int) -> Any:
         pytest.param(
             [step("a", x=ref("ghost"), y=ref("a"), z=ref("#")), step("b", x=ref("b#z"))],
             [
-                "a: $ref '#' names no step",
+                "a: $ref '#' must name a step, as in 's1#/items/0/id'",
                 "a: refers to 'ghost', which is no step of this plan",
                 "a: refers to its own output",
-                "b: $ref 'b#z': a pointer begins with '/'",
+                "b: $ref 'b#z': a pointer must begin with '/'",
             ],
             id="everything at once",
         ),

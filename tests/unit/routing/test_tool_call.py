@@ -208,7 +208,7 @@ HOOKS: list[tuple[Approve, str, str]] = [
     (lambda call: Ask(), "asked", "not run: it has to be approved first"),
     (crash, "denied", "not run: approve failed: RuntimeError: hook down"),
     (too_late, "denied", "not run: approve failed: TimeoutError"),
-    (nonsense, "denied", "not run: approve said bool, which is neither Allow nor Deny nor Ask"),
+    (nonsense, "denied", "not run: approve must return Allow, Deny or Ask, got bool"),
 ]
 
 
