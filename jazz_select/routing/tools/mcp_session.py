@@ -17,10 +17,13 @@ listed first."""
 
 async def tools_page(session: Any, cursor: str | None) -> object:
     """Return a page of a session's tools; one in which the SDK refuses a tool as the server sent it."""
-    wanted = signature(session.list_tools).parameters
-    options: dict[str, Any] = {"cache_mode": "refresh"} if "cache_mode" in wanted else {}
-    types: Any = import_module("mcp.types") if "params" in wanted else None
-    if cursor is not None and types is not None:
+    # Versions of the SDK differ in how they take a cursor, and in whether they keep a listing.
+    parameters = signature(session.list_tools).parameters
+    options: dict[str, Any] = {}
+    if "cache_mode" in parameters:
+        options["cache_mode"] = "refresh"
+    if cursor is not None and "params" in parameters:
+        types: Any = import_module("mcp.types")
         options["params"] = types.PaginatedRequestParams(cursor=cursor)
     elif cursor is not None:
         options["cursor"] = cursor
@@ -43,12 +46,11 @@ async def tool_answer(session: Any, name: str, arguments: Mapping[str, Any], pro
 
     The SDK raises for an answer that its own check refuses, and nobody sees what was answered.
     """
-    given = dict(arguments)
     inner = _inner(session)
     if inner is not None:
         mcp: Any = sys.modules["mcp"]
         types: Any = import_module("mcp.types")
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=given))
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=dict(arguments)))
         try:
             answer = await _send_unchecked(inner, request, progress)
         except mcp.MCPError as error:
@@ -59,7 +61,7 @@ async def tool_answer(session: Any, name: str, arguments: Mapping[str, Any], pro
                 return {"isError": False, **answer}
         # Nothing was done so far: the SDK asks whoever has to be asked, or lists the tools anew, and calls it again.
     options = {} if progress is None else {"progress_callback": progress}
-    return await session.call_tool(name, given, **options)
+    return await session.call_tool(name, dict(arguments), **options)
 
 
 def _inner(session: Any) -> Any:
@@ -70,8 +72,9 @@ def _inner(session: Any) -> Any:
     if client is None or types is None or not hasattr(types.Request, "name_param"):
         return None
     if isinstance(session, client):
-        # What an extension makes of an answer, it makes in the client's own call.
-        return None if session.extensions else session.session
+        if session.extensions:  # what one makes of an answer, it makes in the client's own call
+            return None
+        return session.session
     return session if isinstance(session, mcp.ClientSession) else None
 
 

@@ -81,10 +81,13 @@ class ScriptRun:
         if code < 0:
             raise ToolOutcomeUnknownError(self.tool, f"it was ended by signal {-code}")
         if code:
-            told = cut(in_one_line(errors.text.strip() or printed.text.strip()), _LONGEST_PROBLEM)
-            raise ToolError(self.tool, f"it ended with code {code}: {told}" if told else f"it ended with code {code}")
+            problem = f"it ended with code {code}"
+            reason = cut(in_one_line(errors.text.strip() or printed.text.strip()), _LONGEST_PROBLEM)
+            raise ToolError(self.tool, f"{problem}: {reason}" if reason else problem)
         found = {"output": printed.text}
-        return {**found, "errors": errors.text} if errors.text.strip() else found
+        if errors.text.strip():
+            found["errors"] = errors.text
+        return found
 
     def _start_process(self, command: list[str], folder: Path, shown: str) -> "subprocess.Popen[bytes]":
         environment = {**plain_environment(), "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -113,13 +112,14 @@ def skill_tools(
     skills = {flow.skill.name: flow.skill for flow in flows if isinstance(flow, SkillFlow) and flow.skill.files}
     if not skills:
         return ()
-    runs = [
-        tool
-        for skill in skills.values()
-        for name, path in (skill.scripts.items() if scripts else ())
-        if (tool := _script_tool(name, skill, path, script_timeout_s)) is not None
-    ]
-    return (_read_tool(skills), *runs)
+    tools = [_read_tool(skills)]
+    if scripts:
+        for skill in skills.values():
+            for name, path in skill.scripts.items():
+                tool = _script_tool(name, skill, path, script_timeout_s)
+                if tool is not None:
+                    tools.append(tool)
+    return tuple(tools)
 
 
 def with_skill_tools(tools: Mapping[str, Tool], flows: Iterable[BaseFlow], *, scripts: bool = False) -> Toolbox:
@@ -137,9 +137,11 @@ def _read_tool(skills: Mapping[str, Skill]) -> Tool:
         if found is None:
             raise ToolArgumentsError(READ_TOOL, f"there is no skill {skill!r:.80} with files", ("skill",))
         text = read_skill_text(found, path)
-        shown = text[start : start + MOST_SHOWN]
-        rest = len(text) - start - len(shown)
-        return {"text": shown, **({"next_start": start + len(shown), "characters_left": rest} if rest > 0 else {})}
+        end = start + MOST_SHOWN
+        page: dict[str, Any] = {"text": text[start:end]}
+        if end < len(text):
+            page |= {"next_start": end, "characters_left": len(text) - end}
+        return page
 
     schema = {
         "type": "object",
@@ -171,12 +173,13 @@ def read_skill_text(skill: Skill, path: str) -> str:
         ToolError: It is none of its files, is too large, or is no text.
     """
     content = read_skill_bytes(skill, path, LARGEST_READ)
+    problem = f"{path[:200]!r} of {skill.name} is no text, so it cannot be read here"
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise ToolError(READ_TOOL, f"{path[:200]!r} of {skill.name} is no text, so it cannot be read here")
+        raise ToolError(READ_TOOL, problem) from None
+    if "\0" in text:  # UTF-16, or a program: both can be decoded
+        raise ToolError(READ_TOOL, problem)
     return text
 
 
@@ -250,17 +253,17 @@ def _script_tool(name: str, skill: Skill, path: str, timeout_s: float) -> Tool |
         },
         "additionalProperties": False,
     }
-    tool = Tool(
+    return Tool(
         name=name,
+        title=f"Run {path} of {skill.name}",
         description=f"Run {path} of the skill {skill.name}, in the skill's folder. Returns what it prints.",
         input_schema=schema,
         function=run,
         provider=_PROVIDER,
         operation=path,
-        destructive=True,
+        destructive=True,  # nobody here knows what it does
         read_only=False,
     )
-    return replace(tool, title=f"Run {path} of {skill.name}")
 
 
 def _run_script(

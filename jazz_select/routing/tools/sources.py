@@ -41,7 +41,7 @@ _HINTS: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint
 """What each hint is where its two spellings differ."""
 _RESULT: Final = frozenset({"isError", "is_error", "structuredContent", "structured_content"})
 _NAMED: Final = ("uri", "name", "title", "description", "mimeType", "size")
-_UNHEARD: Final = frozenset({-32000, -32001, -32700, 408})
+_OWN_CODES: Final = frozenset({-32000, -32001, -32700, 408})
 """What clients answer themselves: that the connection broke, time ran out, or the answer could not be read."""
 _CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
@@ -66,9 +66,12 @@ def tools_of(given: object) -> tuple[Tool, ...]:
         ToolError: A function cannot become a tool.
     """
     if isinstance(given, str | bytes | type) or callable(given) or not isinstance(given, Iterable):
-        more = "; load_tools reads what stands in a package, folder or file" if isinstance(given, str) else ""
-        one = "; put a single one in a list" if isinstance(given, Tool) or callable(given) else ""
-        msg = f"tools must be a list of Tools and functions, or what load_tools returns, got {given!r:.80}{more}{one}"
+        advice = ""
+        if isinstance(given, str):
+            advice = "; load_tools reads what stands in a package, folder or file"
+        elif isinstance(given, Tool) or callable(given):
+            advice = "; put a single one in a list"
+        msg = f"tools must be a list of Tools and functions, or what load_tools returns, got {given!r:.80}{advice}"
         raise ConfigError(msg)
     if isinstance(given, Toolbox):
         return tuple(given.values())
@@ -97,7 +100,7 @@ def _as_tool(given: object, name: str = "") -> Tool:
 
 def _called_as(name: object, given: object) -> Tool:
     if not isinstance(name, str):
-        raise ConfigError(f"a mapping of tools has their names as its keys, and no {name!r:.80}")
+        raise ConfigError(f"the keys of a mapping of tools must be their names, got {name!r:.80}")
     tool = _as_tool(given, name)
     if tool.name != nfc(name):
         msg = f"a mapping of tools calls one {name!r:.80} that calls itself {tool.name!r:.80}; give both the same name"
@@ -219,15 +222,17 @@ class _McpReader:
         name = _name(_checked_entry(entry, number), number)
         schema = _input_schema(name, _get_field(entry, "inputSchema"), "inputSchema")
         hints = _hints(_get_field(entry, "annotations"))
-        output = _get_field(entry, "outputSchema")
-        given = None if output is None else _schema(name, output, "outputSchema")
+        output_schema: Mapping[str, Any] | None = None
+        declared_output = _get_field(entry, "outputSchema")
+        if declared_output is not None:
+            output_schema = _schema(name, declared_output, "outputSchema")
         title = _text(_get_field(entry, "title")) or _text(_get_field(entry, "annotations.title"))
         return Tool(
             name=f"{self.prefix}{name}",
             description=cut(_text(_get_field(entry, "description")) or title, _LONGEST_DESCRIPTION),
             input_schema=schema,
-            output_schema=given,
-            function=None if self.call is None else _bind_call(self.call, name, given),
+            output_schema=output_schema,
+            function=None if self.call is None else _bind_call(self.call, name, output_schema),
             provider=self.provider,
             provider_title=self.provider_title,
             operation=name,
@@ -245,7 +250,9 @@ def _taken_keys(schema: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str,
 
 
 def _check_keys(tools: Iterable[Tool], keys: Mapping[str, str]) -> None:
-    used = {name for tool in tools for name in context_keys(tool.name, tool.from_context)}
+    used: set[str] = set()
+    for tool in tools:
+        used.update(context_keys(tool.name, tool.from_context))
     unused = [name for name in keys if name not in used]
     if unused:
         raise ToolError("?", f"from_context names {', '.join(unused)}, which is an input of no tool in the listing")
@@ -374,13 +381,12 @@ def tools_from_openai(
 
 
 def _entries(listing: object, key: str) -> Sequence[object]:
-    entries: object = (
-        cast("object", listing) if isinstance(listing, Sequence) else _get_field(listing, key, f"result.{key}")
-    )
+    entries: object = listing
+    if not isinstance(listing, Sequence):
+        entries = _get_field(listing, key, f"result.{key}")
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
-        raise ToolError(
-            "?", f"a listing must be a list of tools, or a mapping with one under {key!r}, got {listing!r:.60}"
-        )
+        problem = f"a listing must be a list of tools, or a mapping with one under {key!r}, got {listing!r:.60}"
+        raise ToolError("?", problem)
     return cast("Sequence[object]", entries)
 
 
@@ -399,10 +405,13 @@ def _bounded_entries(listing: object) -> list[object]:
 
 def _get_field(given: object, *names: str) -> Any:
     """Return the first present value of these names in either spelling; `a.b` is nested."""
-    for outer, _, inner in (name.partition(".") for name in names):
+    for name in names:
+        outer, _, inner = name.partition(".")
         for spelling in _spellings_in(given, outer):
             value = _get_value(given, spelling)
-            if (value := _get_field(value, inner) if inner else value) is not None:
+            if inner:
+                value = _get_field(value, inner)
+            if value is not None:
                 return value
     return None
 
@@ -430,8 +439,10 @@ def _spellings(name: str) -> tuple[str, ...]:
 def _name(entry: object, number: int) -> str:
     name = _text(_get_field(entry, "name"))
     if not name.strip() or len(name) > _LONGEST_NAME:
-        place = f"#{number}"
-        raise ToolError(place, f"its name has {len(name)} characters" if name.strip() else "it has no name")
+        problem = "it has no name"
+        if name.strip():
+            problem = f"its name must have at most {_LONGEST_NAME} characters, got {len(name)}"
+        raise ToolError(f"#{number}", problem)
     if as_text(name) != name:
         raise ToolError(as_text(name), "its name is no text that can be written: it has half a character")
     return name
@@ -444,7 +455,8 @@ def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
     schema = _schema(tool, given, field)
     if all(each.type not in {"object", ""} for each in alternatives(schema, schema)):
         raise ToolError(tool, f"{field} takes no object, and arguments are one")
-    if problem := schema_problem(schema):
+    problem = schema_problem(schema)
+    if problem:
         raise ToolError(tool, f"{field}: {problem}")
     return schema
 
@@ -452,14 +464,15 @@ def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
 def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
     if not is_object(given):
         raise ToolError(tool, f"{field} must be a JSON Schema as a mapping, got {given!r:.60}")
-    schema = given
     try:
-        text = orjson.dumps(dict(schema))
+        text = orjson.dumps(dict(given))
     except TypeError as error:
         raise ToolError(tool, f"{field} is no JSON: {describe_error(error)}") from error
     if len(text) > _LARGEST_SCHEMA:
-        raise ToolError(tool, f"{field} has {len(text)} bytes, and no more than {_LARGEST_SCHEMA} are taken")
-    return _without_unset(schema) if b"null" in text or b"[]" in text else schema
+        raise ToolError(tool, f"{field} must have at most {_LARGEST_SCHEMA} bytes, got {len(text)}")
+    if b"null" in text or b"[]" in text:
+        return _without_unset(given)
+    return given
 
 
 def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -474,8 +487,7 @@ def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
         elif keyword in _HOLDING_SCHEMAS_BY_NAME and value == []:
             found[keyword] = {}
         elif keyword in _HOLDING_SCHEMAS_BY_NAME and is_object(value):
-            named = value
-            found[keyword] = {name: {} if each is None else _drop_unset(each) for name, each in named.items()}
+            found[keyword] = {name: {} if each is None else _drop_unset(each) for name, each in value.items()}
         elif value is not None:
             found[keyword] = _drop_unset(value)
     return found
@@ -497,9 +509,9 @@ def _hints(annotations: object) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, careful in _HINTS.items():
         stated = [_get_value(annotations, spelling) for spelling in _spellings_in(annotations, name)]
-        said = [each for each in stated if isinstance(each, bool)]
-        if said:
-            found[name] = careful if careful in said else said[0]
+        hints = [each for each in stated if isinstance(each, bool)]
+        if hints:
+            found[name] = careful if careful in hints else hints[0]
     return found
 
 
@@ -523,10 +535,12 @@ def _bind_call(call: Calling, name: str, schema: Mapping[str, Any] | None) -> Ca
 def _call_remote(call: Calling, name: str, declared: "_Declared | None", /, **arguments: Any) -> object:
     answer = call(name, arguments)
 
-    async def later(pending: Awaitable[object]) -> object:
+    async def output_of(pending: Awaitable[object]) -> object:
         return _output(name, await pending, declared)
 
-    return later(answer) if inspect.isawaitable(answer) else _output(name, answer, declared)
+    if inspect.isawaitable(answer):
+        return output_of(answer)
+    return _output(name, answer, declared)
 
 
 class _Declared:
@@ -554,8 +568,9 @@ class _Declared:
             return text
         if value is None or self.problem(value):
             return text
-        is_wanted = (self._is_object and isinstance(value, dict)) or self.problem(text)
-        return cast("object", value) if is_wanted else text
+        # Where the text is valid as well, it may be just that: a text of digits, or "true".
+        is_declared = (self._is_object and is_object(value)) or self.problem(text)
+        return value if is_declared else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -624,10 +639,11 @@ class _Live:
 
 
 def _fault(name: str, error: Exception) -> ToolError:
+    """Return what a failed call means: the server's own answer, or an outcome that nobody knows."""
     answered: object = getattr(getattr(error, "error", None), "code", None)
     if type(error).__name__ == "ClosedResourceError":
         return ToolError(name, _CLOSED)
-    if isinstance(answered, int) and answered not in _UNHEARD:
+    if isinstance(answered, int) and answered not in _OWN_CODES:
         return ToolAnswerError(name, cut(" ".join(str(error).split()), _LONGEST_ERROR))
     return ToolOutcomeUnknownError(name, describe_error(error))
 
@@ -645,23 +661,25 @@ def _output(name: str, answer: object, declared: _Declared | None) -> object:
     parts = _parts(answer)
     structured = _get_field(answer, "structuredContent")
     if any(_get_field(answer, each) not in _NO_ERROR for each in ("isError", "is_error")):
-        texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_get_field(part, "text")) or _text(part))]
-        said = (
-            as_text(" ".join(" ".join(texts).split()))
-            or f"it said that it failed, and not why{_structured_suffix(structured)}"
-        )
-        raise ToolAnswerError(name, cut(said, _LONGEST_ERROR))
+        texts = [_text(_get_field(part, "text")) or _text(part) for part in parts]
+        problem = as_text(" ".join(" ".join(text[:_READ_OF_ERROR] for text in texts).split()))
+        if not problem:
+            problem = f"it said that it failed, and not why{_structured_suffix(structured)}"
+        raise ToolAnswerError(name, cut(problem, _LONGEST_ERROR))
     if structured is not None:
-        if excess := too_much(structured, _LARGEST_STRUCTURE):
+        excess = too_much(structured, _LARGEST_STRUCTURE)
+        if excess:
             raise ToolOutcomeUnknownError(name, f"its server returned {excess}")
         _note_undeclared(name, structured, declared)
         return structured
-    text = _text(_get_field(parts[0], "text")) if declared is not None and len(parts) == 1 else ""
-    if declared is not None and 0 < len(text) <= _LARGEST_STRUCTURE:
-        value = declared.value_of(text)
-        _note_undeclared(name, value, declared)
-        if not isinstance(value, str):
-            return value
+    if declared is not None and len(parts) == 1:
+        # Some servers send what they declare as JSON in a text alone.
+        text = _text(_get_field(parts[0], "text"))
+        if 0 < len(text) <= _LARGEST_STRUCTURE:
+            value = declared.value_of(text)
+            _note_undeclared(name, value, declared)
+            if not isinstance(value, str):
+                return value
     return _content(parts)
 
 
@@ -669,15 +687,18 @@ def _parts(answer: object) -> list[object]:
     content: object = _get_field(answer, "content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    if isinstance(content, Mapping):  # one part outside of a list
-        return [cast("object", content)]
-    return list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
+    if is_object(content):  # one part outside of a list
+        return [content]
+    if isinstance(content, list | tuple):
+        return list(cast("Sequence[object]", content)[: _MOST_PARTS + 1])
+    return []
 
 
 def _note_undeclared(name: str, value: object, declared: _Declared | None) -> None:
-    if declared is not None and (problem := declared.problem(value)):
-        told = "tool=<%s>, problem=<%s> | a server answered otherwise than its tool declares; the answer is taken"
-        _log.warning(told, in_log(name), in_log(problem))
+    problem = "" if declared is None else declared.problem(value)
+    if problem:
+        message = "tool=<%s>, problem=<%s> | a server answered otherwise than its tool declares; the answer is taken"
+        _log.warning(message, in_log(name), in_log(problem))
 
 
 def _content(parts: Sequence[object]) -> object:
@@ -688,8 +709,10 @@ def _content(parts: Sequence[object]) -> object:
         left -= len(_text(shown[-1]) or _text(_get_field(shown[-1], "text")))
     if len(parts) > _MOST_PARTS:
         shown.append(f"[… more than {_MOST_PARTS} parts …]")
+    if not shown:
+        return None
     if all(isinstance(each, str) for each in shown):
-        return "\n".join(cast("list[str]", shown)) if shown else None
+        return "\n".join(cast("list[str]", shown))
     return shown[0] if len(shown) == 1 else shown
 
 
@@ -703,10 +726,11 @@ def _structured_suffix(structured: object) -> str:
 def _is_result(answer: object) -> bool:
     """Tell whether a value is a server's answer, not the result of a wrapper."""
     if is_object(answer):
-        content = answer.get("content")
+        if not answer.keys().isdisjoint(_RESULT):
+            return True
+        content: object = answer.get("content")
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
-        marked = not answer.keys().isdisjoint(_RESULT)
-        return marked or all(not isinstance(each, str) and isinstance(_get_field(each, "type"), str) for each in blocks)
+        return all(not isinstance(each, str) and isinstance(_get_field(each, "type"), str) for each in blocks)
     fields: Collection[str] | None = getattr(type(answer), "model_fields", None)
     if fields is None:
         return any(hasattr(answer, name) for name in _RESULT)
@@ -714,7 +738,7 @@ def _is_result(answer: object) -> bool:
 
 
 def _part(part: object, room: int) -> object:
-    if part is None or isinstance(part, str | int | float):  # no part at all, and yet what was said
+    if part is None or isinstance(part, str | int | float):  # no part as the protocol has it, and yet an answer
         return cut(str(part), max(room, 0))
     text = _get_field(part, "text")
     kind = _text(_get_field(part, "type"))
@@ -729,8 +753,10 @@ def _part(part: object, room: int) -> object:
             named[field] = value if isinstance(value, int) else cut(str(value), _LONGEST_WORD)
     if data:
         named["bytes"] = len(data) * 3 // 4
-    if inner is not part and isinstance(text := _get_field(inner, "text"), str):
-        named["text"] = cut(text, max(room, 0))
+    if inner is not part:
+        embedded = _get_field(inner, "text")
+        if isinstance(embedded, str):
+            named["text"] = cut(embedded, max(room, 0))
     return named
 
 

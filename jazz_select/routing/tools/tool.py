@@ -149,11 +149,12 @@ class Tool:
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, bring capabilities to one form, and hide what the context fills."""
-        given: dict[str, object] = {"name": self.name, "input_schema": self.input_schema}
-        if not isinstance(given["name"], str) or not self.name.strip():
-            raise ToolError(str(self.name), "its name is blank; give it one")
-        if not isinstance(given["input_schema"], Mapping):
-            raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
+        name, schema = cast("object", self.name), cast("object", self.input_schema)  # callers without a type checker
+        if not isinstance(name, str) or not name.strip():
+            raise ToolError(str(name), "its name is blank; give it one")
+        if not isinstance(schema, Mapping):
+            problem = "input_schema must be a JSON Schema as a mapping, such as {'type': 'object'}"
+            raise ToolError(self.name, f"{problem}, got {schema!r:.60}")
         if not isinstance(cast("object", self.title), str):
             raise ToolError(self.name, f"title must be a text in words for users, got {self.title!r:.60}")
         object.__setattr__(self, "name", nfc(self.name))
@@ -168,10 +169,13 @@ class Tool:
         keys = context_keys(self.name, self.from_context)
         object.__setattr__(self, "from_context", keys)
         before = self.context_inputs
-        is_same = before is not None and self.input_schema is before.shown
-        if (is_same and before is not None and keys == before.declared) or (before is None and not keys):
+        if before is None and not keys:
             return
-        whole = before.schema if is_same and before is not None else self.input_schema
+        whole = self.input_schema
+        if before is not None and self.input_schema is before.shown:  # a copy of a tool whose inputs are hidden already
+            if keys == before.declared:
+                return
+            whole = before.schema
         _check_declared(self.name, keys, whole)
         paths = {place: path_of(whole, place) for place in keys}
         # A dotted place that was declared without a key is filled from the key of its last name.
@@ -218,11 +222,15 @@ class Tool:
         return self._seems_harmless(LOOKING)
 
     def _seems_harmless(self, verbs: AbstractSet[str]) -> bool:
-        if self.destructive or self.read_only is not None:
-            return bool(self.read_only) and not self.destructive
+        if self.destructive:
+            return False
+        if self.read_only is not None:
+            return self.read_only
         named = stems(self.name)
-        verb = next((word for word in named if word in LOOKING | ACTING), "")
-        return verb in verbs and not _JOINING.intersection(named)
+        for word in named:
+            if word in LOOKING or word in ACTING:
+                return word in verbs and not _JOINING.intersection(named)
+        return False  # a name without a verb may do anything
 
     @property
     def digest(self) -> str:
@@ -255,23 +263,24 @@ def checked_keys(given: object) -> object:
     Raises:
         ValueError: It names an input with no key in the context.
     """
-    if problem := empty_key(given):
+    problem = empty_key(given)
+    if problem:
         raise ValueError(problem)
     return given
 
 
 def context_keys(tool: str, given: object) -> dict[str, str]:
     """Return the key in the context of each input that is declared to come from there."""
-    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [None]
+    keys: dict[object, object] | None = None
     if isinstance(given, Mapping):
         keys = dict(cast("Mapping[object, object]", given))
-    else:
-        keys = {name: name for name in listed}
-    if isinstance(given, str) or not all(isinstance(each, str) and each for each in (*keys, *keys.values())):
-        problem = "from_context must be a list of inputs, or a mapping of inputs to keys of the context"
-        empty = empty_key(cast("object", given))
-        raise ToolError(tool, f"{problem}, got {given!r:.80}" + (f"; {empty}" if empty else ""))
-    return cast("dict[str, str]", keys)
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        keys = {name: name for name in cast("Iterable[object]", given)}
+    if keys is not None and all(isinstance(each, str) and each for each in (*keys, *keys.values())):
+        return cast("dict[str, str]", keys)
+    problem = "from_context must be a list of inputs, or a mapping of inputs to keys of the context"
+    empty = empty_key(cast("object", given))
+    raise ToolError(tool, f"{problem}, got {given!r:.80}{f'; {empty}' if empty else ''}")
 
 
 def withheld_names(
@@ -284,7 +293,7 @@ def withheld_names(
     """
     names: dict[Path, set[str]] = {path: set(alike) for path in ((), *wrappers)}
     for path in paths:
-        for length in range(1, len(path) - 1):
+        for length in range(1, len(path) - 1):  # objects on the way are looked into, too
             names.setdefault(path[:length], set())
         names.setdefault(path[:-1], set()).add(folded_name(path[-1]))
     return {path: frozenset(each) for path, each in names.items()}
@@ -306,8 +315,11 @@ def _check_declared(tool: str, keys: Mapping[str, str], schema: Mapping[str, Any
 
 def lacking_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
     """Return why no call can be made without these inputs, whose keys the context lacks; empty if all have defaults."""
-    parts = {name: mapping(part_at(schema, path_of(schema, name))) for name in keys}
-    lacking = [key for name, key in keys.items() if "default" not in parts[name]]
+    lacking: list[str] = []
+    for name, key in keys.items():
+        part = part_at(schema, path_of(schema, name))
+        if "default" not in mapping(part):
+            lacking.append(key)
     if not lacking:
         return ""
     named = " and ".join(map(repr, lacking))
@@ -318,7 +330,8 @@ def checked_tool(tool: object) -> Tool:
     """Return a tool as it is; raise `ConfigError` for any other value, such as a plain function."""
     if isinstance(tool, Tool):
         return tool
-    raise ConfigError(f"tools must be Tools or functions (tool_from_function has more to say of one), got {tool!r:.80}")
+    msg = f"tools must be Tools or functions, got {tool!r:.80}; tool_from_function makes a Tool of a function"
+    raise ConfigError(msg)
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -356,7 +369,9 @@ def capability(text: str) -> str:
 def inner_function(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function or method that a partial or a callable object calls in the end."""
     inner = cast("Callable[..., object]", unbound(function))
-    return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
+    if inspect.isroutine(inner):
+        return inner
+    return cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
 
 
 def name_of(function: object) -> str:
@@ -371,7 +386,9 @@ def docstring_of(function: Callable[..., object]) -> str:
     if inspect.isroutine(inner):
         return inspect.getdoc(inner) or ""
     own: object = inner_function(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
-    return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
+    if isinstance(own, str):
+        return inspect.cleandoc(own)
+    return inspect.getdoc(type(inner)) or ""
 
 
 def split_docstring(docstring: str) -> tuple[str, Mapping[str, str]]:
@@ -381,12 +398,15 @@ def split_docstring(docstring: str) -> tuple[str, Mapping[str, str]]:
     """
     found: dict[str, str] = {}
 
-    def take(entries: re.Match[str], entry: re.Pattern[str]) -> str:
-        named = {match[1].lstrip("*"): " ".join(match[2].split()) for match in entry.finditer(dedent(entries[1]))}
-        found.update({name: text for name, text in named.items() if text})
-        return "" if named else entries[0]
+    def take_out(section: re.Match[str], entry: re.Pattern[str]) -> str:
+        entries = list(entry.finditer(dedent(section[1])))
+        for match in entries:
+            text = " ".join(match[2].split())
+            if text:
+                found[match[1].lstrip("*")] = text
+        return "" if entries else section[0]  # a section without entries is text like any other
 
-    rest = _SECTION.sub(lambda section: take(section, _ENTRY), docstring)
-    rest = _RULED.sub(lambda section: take(section, _RULED_ENTRY), rest)
-    rest = _TYPE_FIELD.sub("", _FIELDS.sub(lambda field: take(field, _FIELD), rest))
+    rest = _SECTION.sub(lambda section: take_out(section, _ENTRY), docstring)
+    rest = _RULED.sub(lambda section: take_out(section, _RULED_ENTRY), rest)
+    rest = _TYPE_FIELD.sub("", _FIELDS.sub(lambda section: take_out(section, _FIELD), rest))
     return re.sub(r"\n{3,}", "\n\n", rest).strip(), found

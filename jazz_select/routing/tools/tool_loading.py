@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, impo
 from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.origin import short_path
 from jazz_select.flow.skill_files import SKILL_FILE
-from jazz_select.json_values import is_array
+from jazz_select.json_values import is_array, is_object
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
@@ -83,9 +83,13 @@ def load_tools(
 def _remedy(source: Path) -> str:
     if source.suffix.lower() in SUFFIXES and source.is_file():
         return "give it a list of them, in YAML under `tools:`"
-    data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES) if source.is_dir() else []
-    named = f"of a folder only .py files are read, so name {data[0]} itself if it has tools, or " if data else ""
-    return f"{named}give a module a list named {NAME}"
+    advice = f"give a module a list named {NAME}"
+    if not source.is_dir():
+        return advice
+    data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES)
+    if not data:
+        return advice
+    return f"of a folder only .py files are read, so name {data[0]} itself if it has tools, or {advice}"
 
 
 def no_tools(source: str, *, named_by: str) -> str:
@@ -94,9 +98,11 @@ def no_tools(source: str, *, named_by: str) -> str:
     Unnamed files beside the flows are never run, so it only mentions them. `named_by` is the option that names tools.
     """
     path = Path(source)
-    place, where = (path, "in it") if path.is_dir() else (path.parent, "beside it")
-    found = next((name for name in _USUAL if path.exists() and (place / name).is_file()), "")
-    hint = found and f"; {found} {where} is read only if it is named"
+    folder, where = path.parent, "beside it"
+    if path.is_dir():
+        folder, where = path, "in it"
+    usual = [name for name in _USUAL if (folder / name).is_file()]
+    hint = f"; {usual[0]} {where} is read only if it is named" if usual and path.exists() else ""
     return f"there are no tools in {source}, so it has none{hint}; {named_by} names them"
 
 
@@ -111,9 +117,10 @@ def load_policy(source: str | Path) -> DecisionCallback | None:
     """
     if _is_data(source):
         return None
-    with FlowRegistry(min_examples=0).scope():  # likewise
-        found = (getattr(sys.modules[name], POLICY, None) for name in _modules(source))
-        return next((each for each in found if each is not None), None)
+    with FlowRegistry(min_examples=0).scope():  # for the flows that modules define beside it
+        modules = _modules(source)
+    policies = [getattr(sys.modules[name], POLICY, None) for name in modules]
+    return next((each for each in policies if each is not None), None)
 
 
 def _is_data(source: str | Path) -> bool:
@@ -149,11 +156,9 @@ def _modules(source: str | Path) -> list[str]:
         folder = path.resolve()
         if (folder / SKILL_FILE).is_file() and not is_package(folder):
             return []  # what lies in a skill is its own, and is not imported
-        return (
-            import_folder(folder)
-            if is_package(folder)
-            else [import_file(_plain(each)) for each in sorted(folder.glob("*.py"))]
-        )
+        if is_package(folder):
+            return import_folder(folder)
+        return [import_file(_plain(each)) for each in sorted(folder.glob("*.py"))]
     if path.is_file():
         if path.suffix.lower() != ".py":
             raise ToolError(path.name, "tools are read from .py, .yaml and .json files")
@@ -183,7 +188,9 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
     given: object = getattr(sys.modules[name], NAME, ())
     if inspect.isfunction(given):
         own: dict[str, Any] = {"state": state or {}} if _takes_state(name) else {}
-        given = given(**own) if given.__module__ == name else ()  # one that was imported is its own module's
+        if given.__module__ != name:  # it is imported, and belongs to its own module
+            return
+        given = given(**own)
     try:
         yield from tools_of(given)
     except ConfigError as error:
@@ -192,25 +199,24 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
 
 def _read_listing(listing: Any) -> list[Tool]:
     entries: object = _unwrap(listing)
-    several = entries if is_array(entries) else []
-    # Whoever keeps a listing in a file says what it says.
-    read = partial(tools_from_mcp, trusted=True) if any(map(_is_mcp, several)) else tools_from_openai
-    return read(cast("object", entries))
+    if is_array(entries) and any(map(_is_mcp, entries)):
+        return tools_from_mcp(entries, trusted=True)  # whoever keeps a listing in a file answers for what it says
+    return tools_from_openai(entries)
 
 
 def _unwrap(listing: Any) -> Any:
     for wrapping in ("result", "tools"):  # the whole JSON-RPC answer, or what is in it
-        listing = cast("dict[str, Any]", listing).get(wrapping, listing) if isinstance(listing, dict) else listing
+        if is_object(listing):
+            listing = listing.get(wrapping, listing)
     return listing
 
 
 def _is_mcp(entry: object) -> bool:
-    return isinstance(entry, dict) and not {"inputSchema", "annotations"}.isdisjoint(cast("dict[str, object]", entry))
+    return is_object(entry) and not {"inputSchema", "annotations"}.isdisjoint(entry)
 
 
 def _is_openai(entry: object) -> bool:
-    own = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    return isinstance(own.get("function"), dict) or "parameters" in own
+    return is_object(entry) and (is_object(entry.get("function")) or "parameters" in entry)
 
 
 def _of_apis(file: Path, entries: list[object]) -> Iterator[Tool]:
@@ -253,7 +259,9 @@ class ToolData(BaseModel):
 
 def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
     place = short_path(str(file))
-    bounds: dict[str, Any] = {"largest": LARGEST, "most_values": _MOST_VALUES} if file.suffix.lower() == ".json" else {}
+    bounds: dict[str, Any] = {}
+    if file.suffix.lower() == ".json":
+        bounds = {"largest": LARGEST, "most_values": _MOST_VALUES}
     try:
         documents = documents_of(file, **bounds)
     except DataFileError as error:
@@ -262,29 +270,25 @@ def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
         if is_openapi(content):
             yield from tools_from_openapi(cast("dict[str, Any]", content))
             continue
-        entries: Any = _unwrap(content)
+        entries: object = _unwrap(content)
         if entries is None:
             continue
-        several = cast("list[object]", entries if isinstance(entries, list) else [entries])
+        several: list[object] = entries if is_array(entries) else [entries]
         if any(map(is_entry, several)):
             yield from _of_apis(file, several)
             continue
         if root is None or any(_is_mcp(each) or _is_openai(each) for each in several):
-            yield from _read_listing(several if isinstance(entries, dict) else entries)
+            yield from _read_listing(several if is_object(entries) else entries)
             continue
         path: tuple[str, ...] = () if entries is content else ("tools",)
-        if not isinstance(entries, list | dict):
+        if is_array(entries):
+            here = [_Entry(place=place, entry=each, root=root, path=(*path, n)) for n, each in enumerate(entries)]
+        elif is_object(entries):
+            here = [_Entry(place=place, entry=entries, root=root, path=path)]
+        else:
             problem = f"{place_of(place, root, path)}: it must hold a list of tools, or `tools:` with one"
             raise ToolError(place, f"{problem}, got {entries!r:.60}")
-        faults: list[ToolError] = []
-        made: list[Tool] = []
-        for number, entry in enumerate(several):
-            here = (*path, number) if isinstance(entries, list) else path
-            named = partial(named_object, file=file, allow_modules=allow_modules)
-            tool = _from_data(_Entry(place=place, entry=entry, root=root, path=here), named, faults)
-            made += [] if tool is None else [tool]
-        raise_all(faults)
-        yield from made
+        yield from _from_entries(here, partial(named_object, file=file, allow_modules=allow_modules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,14 +302,28 @@ class _Entry:
 
     @property
     def fields(self) -> dict[str, Any]:
-        entry: Any = self.entry
-        return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        return dict(self.entry) if is_object(self.entry) else {}
 
     def error(self, field: str, problem: str) -> ToolError:
         """Return the error that names file, line and field."""
-        where = place_of(self.place, self.root, (*self.path, field) if field in self.fields else self.path)
+        path = (*self.path, field) if field in self.fields else self.path
+        where = place_of(self.place, self.root, path)
+        if field:
+            where = f"{where}: {field}"
         label = self.fields.get("name") or self.fields.get("function") or "?"
-        return ToolError(str(label), f"{where}: {f'{field}: ' if field else ''}{problem}")
+        return ToolError(str(label), f"{where}: {problem}")
+
+
+def _from_entries(entries: Iterable[_Entry], named: Callable[[str], object]) -> list[Tool]:
+    """Return the tools of all entries, or raise all that is wrong with them at once."""
+    faults: list[ToolError] = []
+    tools: list[Tool] = []
+    for entry in entries:
+        tool = _from_data(entry, named, faults)
+        if tool is not None:
+            tools.append(tool)
+    raise_all(faults)
+    return tools
 
 
 def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolError]) -> Tool | None:
@@ -314,23 +332,8 @@ def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolE
         faults.append(given.error("", f"a tool must be a mapping with name:, description:, …, got {given.entry!r:.60}"))
         return None
     before = len(faults)
-    try:
-        data: ToolData | None = ToolData.model_validate(given.fields)
-    except ValidationError as error:
-        data = None
-        known = list(ToolData.model_fields)
-        faults += [
-            given.error(str(each["loc"][0]), problem_in(each, known, of="tool"))
-            for each in error.errors(include_url=False)
-        ]
-    schemas: dict[str, Any] = {}
-    for field in ("input_schema", "output_schema"):
-        schema: object = given.fields.get(field)
-        if isinstance(schema, dict):
-            try:
-                schemas[field] = Checker(cast("dict[str, Any]", schema)).schema
-            except ConfigError as error:
-                faults.append(given.error(field, str(error)))
+    data = _tool_data(given, faults)
+    schemas = _checked_schemas(given, faults)
     if data is None or len(faults) > before:
         return None
     fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
@@ -338,13 +341,37 @@ def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolE
     try:
         return _build_tool(data, fields | schemas, place, named)
     except (ToolError, FlowLoadError, ConfigError, ImportError, AttributeError, ValueError) as error:
-        said = error.problem if isinstance(error, ToolError | FlowLoadError) else describe_error(error)
-        if isinstance(error, ConfigError):
-            said = str(error)
-        if isinstance(error, ModuleNotFoundError):
-            said = f"{said}; modules are looked for beside this file, and where Python looks for them (sys.path)"
-        faults.append(given.error("function" if place else "name", said))
+        problem = describe_error(error)
+        if isinstance(error, ToolError | FlowLoadError):
+            problem = error.problem
+        elif isinstance(error, ConfigError):
+            problem = str(error)
+        elif isinstance(error, ModuleNotFoundError):
+            problem = f"{problem}; modules are looked for beside this file, and where Python looks for them (sys.path)"
+        faults.append(given.error("function" if place else "name", problem))
         return None
+
+
+def _tool_data(given: _Entry, faults: list[ToolError]) -> ToolData | None:
+    try:
+        return ToolData.model_validate(given.fields)
+    except ValidationError as error:
+        known = list(ToolData.model_fields)
+        for each in error.errors(include_url=False):
+            faults.append(given.error(str(each["loc"][0]), problem_in(each, known, of="tool")))
+        return None
+
+
+def _checked_schemas(given: _Entry, faults: list[ToolError]) -> dict[str, Any]:
+    schemas: dict[str, Any] = {}
+    for field in ("input_schema", "output_schema"):
+        schema: object = given.fields.get(field)
+        if is_object(schema):
+            try:
+                schemas[field] = Checker(schema).schema
+            except ConfigError as error:
+                faults.append(given.error(field, str(error)))
+    return schemas
 
 
 def _build_tool(data: ToolData, fields: dict[str, Any], place: str, named: Callable[[str], object]) -> Tool:
@@ -366,10 +393,5 @@ def _with_marked(tool: Tool, fields: dict[str, Any]) -> dict[str, Any]:
     """Add what the function itself marks with `FromContext` to what the file declares."""
     if "from_context" not in fields:
         return fields
-    return {
-        **fields,
-        "from_context": {
-            **context_keys(tool.name, tool.from_context),
-            **context_keys(tool.name, fields["from_context"]),
-        },
-    }
+    keys = context_keys(tool.name, tool.from_context) | context_keys(tool.name, fields["from_context"])
+    return {**fields, "from_context": keys}

@@ -154,7 +154,7 @@ WRONG: dict[str, tuple[object, str]] = {
     "a number in a list": ([3], "tools must be Tools or functions"),
     "a class in a list": ([ProceduralMemory], "tools must be Tools or functions"),
     "another name": ({"sum": tool_from_function(add)}, "calls one 'sum' that calls itself 'add'"),
-    "no name": ({1: add}, "has their names as its keys"),
+    "no name": ({1: add}, "keys of a mapping of tools must be their names"),
 }
 
 

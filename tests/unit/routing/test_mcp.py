@@ -131,9 +131,9 @@ def test_the_caller_says_otherwise(options: Any, found: list[bool]) -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"name": "a", "inputSchema": {"enum": ["x" * 600_000]}}, "no more than 500000 are taken"),
+        ({"name": "a", "inputSchema": {"enum": ["x" * 600_000]}}, "inputSchema must have at most 500000 bytes"),
         ({"name": "a", "inputSchema": {"default": object()}}, "inputSchema is no JSON"),
-        ({"name": "a" * 501}, "its name has 501 characters"),
+        ({"name": "a" * 501}, "its name must have at most 500 characters, got 501"),
         ({"name": "a", "outputSchema": 5}, "outputSchema must be a JSON Schema as a mapping"),
     ],
     ids=["a large schema", "no JSON", "a long name", "no schema"],

@@ -48,13 +48,13 @@ ODD: list[tuple[str, Any, str]] = [
         "a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}}, "refers to itself in a circle"),
     ("leads nowhere", {"name": "odd", "inputSchema": {"$ref": "#/$defs/gone"}}, "inputSchema: "),
     ("leads to a page", {"name": "odd", "inputSchema": {"$ref": "https://example.org/s.json"}}, "inputSchema: "),
-    ("huge", {"name": "odd", "inputSchema": {**NOTHING, "description": "x" * 600_000}}, "no more than 500000"),
+    ("huge", {"name": "odd", "inputSchema": {**NOTHING, "description": "x" * 600_000}}, "at most 500000 bytes"),
     ("deep", {"name": "odd", "inputSchema": deep(150)}, "inputSchema"),
     ("an output that is none", {"name": "odd", "inputSchema": NOTHING, "outputSchema": 5}, "outputSchema must be"),
     ("no name", {"inputSchema": NOTHING}, "it has no name"),
     ("a blank name", {"name": " ", "inputSchema": NOTHING}, "it has no name"),
     ("a number for a name", {"name": 7, "inputSchema": NOTHING}, "it has no name"),
-    ("a long name", {"name": "x" * 501, "inputSchema": NOTHING}, "its name has 501 characters"),
+    ("a long name", {"name": "x" * 501, "inputSchema": NOTHING}, "its name must have at most 500 characters, got 501"),
     ("the name of another", {"name": "list_shelves", "inputSchema": NOTHING}, "it is listed twice"),
 ]  # fmt: skip
 IN_PROCESS: list[tuple[str, Any, str]] = [

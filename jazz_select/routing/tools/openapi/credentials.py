@@ -6,11 +6,13 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final, Literal, cast
+from itertools import chain
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from jazz_select.errors import ConfigError, ToolArgumentsError
-from jazz_select.json_values import is_object, with_texts
+from jazz_select.json_values import with_texts
+from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.tools.context_inputs import FromContext
 from jazz_select.routing.tools.openapi.document import ApiDocument
 from jazz_select.routing.tools.openapi.operations import models_of
@@ -54,8 +56,10 @@ class Signature:
 
     def hide(self, text: str) -> str:
         """Return a text in which none of the secrets stands, however it is written there."""
-        spellings = {spelling for secret in self.secrets for spelling in _spellings(secret)}
-        for secret in sorted(spellings, key=len, reverse=True):
+        spellings: set[str] = set()
+        for secret in self.secrets:
+            spellings.update(_spellings(secret))
+        for secret in sorted(spellings, key=len, reverse=True):  # one may be a part of another
             if len(secret) >= _SHORTEST_HIDDEN:
                 text = text.replace(secret, HIDDEN)
         return text
@@ -96,7 +100,7 @@ class Credentials:
     def context_keys(self, alternatives: Iterable[tuple[str, ...]]) -> dict[str, str]:
         """Return the key in the context of each scheme that the program gave nothing else for."""
         keys: dict[str, str] = {}
-        for name in dict.fromkeys(each for alternative in alternatives for each in alternative):
+        for name in dict.fromkeys(chain.from_iterable(alternatives)):
             given = self._given.get(name)
             if name in self._schemes and (given is None or isinstance(given, FromContext)):
                 keys[name] = given.key if given is not None and given.key else name
@@ -127,8 +131,8 @@ class Credentials:
     def _missing_credentials(self, alternatives: list[tuple[str, ...]]) -> str:
         keys = self.context_keys(alternatives)
         if not keys:
-            unsupported = [name for each in alternatives for name in each if name not in self._schemes]
-            return f"it needs the security scheme {unsupported[0]!r:.80}, which is not supported; give headers= instead"
+            unsupported = next(name for name in chain.from_iterable(alternatives) if name not in self._schemes)
+            return f"it needs the security scheme {unsupported!r:.80}, which is not supported; give headers= instead"
         ways: list[str] = []
         for alternative in alternatives:
             if all(name in self._schemes for name in alternative):
@@ -152,16 +156,17 @@ class Credentials:
             if not _is_sendable(sent):
                 raise ToolArgumentsError(tool, f"the credential of {name!r:.80} must be ASCII in one line")
             signature.headers[scheme.name] = sent
+        elif scheme.place == "query":
+            signature.query[scheme.name] = value
         else:
-            (signature.query if scheme.place == "query" else signature.cookies)[scheme.name] = value
+            signature.cookies[scheme.name] = value
 
 
 def read_schemes(document: ApiDocument) -> dict[str, SecurityScheme]:
     """Return the security schemes of a document that are supported; what needs another one cannot be signed by it."""
-    components = document.content.get("components")
-    listed: object = components.get("securitySchemes") if is_object(components) else None
+    listed = mapping(mapping(document.content.get("components")).get("securitySchemes"))
     found: dict[str, SecurityScheme] = {}
-    for name, given in cast("Mapping[str, object]", listed if isinstance(listed, Mapping) else {}).items():
+    for name, given in listed.items():
         try:
             raw: Any = document.resolve(given)
             parsed = models_of(document.version).SecurityScheme.model_validate({**raw, "flows": None})
@@ -194,18 +199,19 @@ async def _credential_of(tool: str, name: str, given: object) -> object:
         return await value if inspect.isawaitable(value) else value
     except Exception as error:  # noqa: BLE001 - a function of the program, which may fail with anything
         kind = type(error).__name__  # its text may hold what it was to give
-        raise ToolArgumentsError(
-            tool, f"the function that gives the credential of {name!r:.80} failed: {kind}"
-        ) from None
+        problem = f"the function that gives the credential of {name!r:.80} failed: {kind}"
+        raise ToolArgumentsError(tool, problem) from None
 
 
 def _user_and_password(tool: str, name: str, value: object) -> tuple[str, str]:
     if isinstance(value, str) and ":" in value:
         user, _, password = value.partition(":")
         return user, password
-    pair = cast("tuple[object, ...]", tuple(value)) if isinstance(value, tuple | list) else ()  # pyright: ignore[reportUnknownArgumentType]
-    if len(pair) == 2 and all(isinstance(each, str) for each in pair):  # noqa: PLR2004 - a user and a password
-        return cast("tuple[str, str]", pair)
+    match value:
+        case (str(user), str(password)):
+            return user, password
+        case _:
+            pass
     raise ToolArgumentsError(tool, f"the credential of {name!r:.80} must be a user and a password, or 'user:password'")
 
 

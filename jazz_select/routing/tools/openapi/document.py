@@ -70,10 +70,8 @@ class ApiDocument:
         if not isinstance(reference, str):
             raise ValueError(f"a $ref must be a text, got {_quote_value(reference)}")  # noqa: TRY004 - the document's fault
         if not reference.startswith("#/"):
-            raise ValueError(
-                f"the $ref {_quote_value(reference)} leads outside of the document, and no other file or host is read; "
-                "bundle the document into one file first"
-            )
+            problem = f"the $ref {_quote_value(reference)} leads outside of the document"
+            raise ValueError(f"{problem}, and no other file or host is read; bundle the document into one file first")
         part: object = self.content
         for step in reference[2:].split("/"):
             name = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -99,14 +97,19 @@ def read_document(source: str | Path | Mapping[str, Any]) -> ApiDocument:
         name = without_credentials(text)
         return _check_document(name, _parse_text(name, _fetch(text)), url=text)
     path = Path(text)
-    suffix = path.suffix.lower()
+    return _check_document(str(path), _content_of(path, None, path.suffix.lower(), name=str(path)))
+
+
+def _content_of(path: Path, text: str | None, suffix: str, *, name: str) -> object:
+    """Return the only value of a file, or of a text in its place; None if it holds none, or several."""
+    bounds: dict[str, Any] = {}
+    if suffix == ".json":  # one of YAML takes longer to read, and has the bounds of every file of YAML
+        bounds = {"largest": LARGEST, "most_values": MOST_VALUES}
     try:
-        found = (
-            documents_of(path, largest=LARGEST, most_values=MOST_VALUES) if suffix == ".json" else documents_of(path)
-        )
+        found = documents_of(path, text, suffix=suffix, **bounds)
     except DataFileError as error:
-        raise ToolError(str(path), error.problem) from error
-    return _check_document(str(path), _as_data(found[0].value if len(found) == 1 else None))
+        raise ToolError(name, error.problem) from error
+    return _as_data(found[0].value) if len(found) == 1 else None
 
 
 def is_openapi(content: object) -> bool:
@@ -142,14 +145,13 @@ def _reference_of(part: object) -> object | None:
 def _check_document(name: str, content: object, *, url: str = "") -> ApiDocument:
     if not is_object(content):
         raise ToolError(name, "an OpenAPI document must be one mapping with openapi:, info: and paths:")
-    known = content
-    stated = known.get("openapi", known.get("swagger"))
+    stated = content.get("openapi", content.get("swagger"))
     version = ".".join(str(stated).split(".")[:2])
     if version not in {"3.0", "3.1"}:
         raise ToolError(name, f"it must be OpenAPI 3.0 or 3.1, got {_quote_value(stated)}; convert it first")
-    if not isinstance(known.get("paths"), Mapping):
+    if not is_object(content.get("paths")):
         raise ToolError(name, "it has no paths:, so there are no operations in it")
-    return ApiDocument(name=name, content=known, version=cast("Version", version), url=url)
+    return ApiDocument(name=name, content=content, version=cast("Version", version), url=url)
 
 
 def _as_data(value: object) -> object:
@@ -164,19 +166,14 @@ def _as_data(value: object) -> object:
 
 
 def _key(name: object) -> str:
-    if isinstance(name, bool):
+    if isinstance(name, bool):  # YAML reads `on:` and `yes:` as booleans
         return "true" if name else "false"
-    return name if isinstance(name, str) else str(name)
+    return str(name)
 
 
 def _parse_text(name: str, text: str) -> object:
     suffix = ".json" if text.lstrip("\ufeff \t\r\n").startswith("{") else ".yaml"
-    try:
-        bounds: dict[str, Any] = {"largest": LARGEST, "most_values": MOST_VALUES} if suffix == ".json" else {}
-        found = documents_of(Path(name), text, suffix=suffix, **bounds)
-    except DataFileError as error:
-        raise ToolError(name, error.problem) from error
-    return _as_data(found[0].value if len(found) == 1 else None)
+    return _content_of(Path(name), text, suffix, name=name)
 
 
 def _fetch(url: str) -> str:

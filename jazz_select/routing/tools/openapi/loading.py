@@ -116,7 +116,8 @@ def tools_of_document(document: ApiDocument, options: OpenApiOptions) -> ListedT
     chosen = _choose_operations(operations, options)
     reading = _operation_names(operations, options.read_only, "read_only")
     changing = _operation_names(operations, options.changes, "changes")
-    if both := sorted(reading & changing):
+    both = sorted(reading & changing)
+    if both:
         raise ConfigError(f"read_only and changes both name {both[0]!r:.80}; take it out of one of them")
     where = servers_for(document, options.servers)
     client = ApiClient(
@@ -186,27 +187,32 @@ def _title(document: ApiDocument) -> str:
 def _names(given: Names) -> tuple[str, ...]:
     listed = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(cast("object", each), str) for each in listed):
-        raise ConfigError(f"operations and servers are named by texts, got {listed!r:.80}")
+        raise ConfigError(f"the names of operations and servers must be texts, got {listed!r:.80}")
     return tuple(listed)
 
 
 def _choose_operations(operations: Collection[ApiOperation], options: OpenApiOptions) -> list[ApiOperation]:
     included = _operation_names(operations, options.include, "include")
     excluded = _operation_names(operations, options.exclude, "exclude")
-    return [each for each in operations if (not options.include or each.name in included) and each.name not in excluded]
+    chosen: list[ApiOperation] = []
+    for operation in operations:
+        is_included = not options.include or operation.name in included
+        if is_included and operation.name not in excluded:
+            chosen.append(operation)
+    return chosen
 
 
 def _operation_names(operations: Collection[ApiOperation], names: Iterable[str], option: str) -> set[str]:
     """Return the tools' names of the operations that are named."""
     found: set[str] = set()
     for name in names:
-        meant = [each.name for each in operations if name in each.names or name in _tags(each)]
-        if not meant:
+        matching = [each.name for each in operations if name in each.names or name in _tags(each)]
+        if not matching:
             known = [each.own_name or each.name for each in operations]
             raise ConfigError(
                 f"{option} names {name!r:.80}, which is no operation that can be called{did_you_mean(name, known)}"
             )
-        found.update(meant)
+        found.update(matching)
     return found
 
 

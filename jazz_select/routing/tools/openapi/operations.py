@@ -24,6 +24,7 @@ _VERBS: Final = ("get", "head", "post", "put", "patch", "delete")
 _BODIES: Final = frozenset(("post", "put", "patch", "delete", "get"))
 _DIGITS: Final = 6
 _LONGEST_DESCRIPTION, _LONGEST_TITLE, _LONGEST_GROUP = 20_000, 120, 200
+_LONGEST_INPUT_DESCRIPTION: Final = 1_000
 _LARGEST_SCHEMA: Final = 500_000
 _MOST_OPERATIONS: Final = 10_000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -49,6 +50,8 @@ _STYLES: Final[Mapping[Place, frozenset[str]]] = {
     "header": frozenset(("simple",)),
     "cookie": frozenset(("form",)),
 }
+_WORKED: Final = ("200", "201", "202", "203", "2XX", "2xx", "default")
+"""Statuses of an answer that a call worked, the most telling first."""
 _FORM: Final = "application/x-www-form-urlencoded"
 _COMPOSED: Final = frozenset(
     (
@@ -144,8 +147,10 @@ class ApiOperation:
     @property
     def names(self) -> frozenset[str]:
         """All names that a program may know it by."""
-        own = {self.own_name} if self.own_name else set[str]()
-        return frozenset({self.name, f"{self.verb.upper()} {self.path}", *own})
+        names = {self.name, f"{self.verb.upper()} {self.path}"}
+        if self.own_name:
+            names.add(self.own_name)
+        return frozenset(names)
 
 
 def read_operations(document: ApiDocument) -> tuple[list[ApiOperation], list[ToolError]]:
@@ -156,9 +161,8 @@ def read_operations(document: ApiDocument) -> tuple[list[ApiOperation], list[Too
     """
     listed = list(_list_operations(document))
     if len(listed) > _MOST_OPERATIONS:
-        raise ToolError(
-            document.name, f"it has more than {_MOST_OPERATIONS} operations; name those wanted in a part of it"
-        )
+        problem = f"it must have at most {_MOST_OPERATIONS} operations, got more; take what is needed into a document"
+        raise ToolError(document.name, problem)
     found: dict[str, ApiOperation] = {}
     left_out: list[ToolError] = []
     for path, verb, item, own in listed:
@@ -186,10 +190,9 @@ def _list_operations(document: ApiDocument) -> Iterator[tuple[str, str, Mapping[
             continue
         if not is_object(item):
             continue
-        known = item
         for verb in _VERBS:
-            if verb in known:
-                yield path, verb, known, known[verb]
+            if verb in item:
+                yield path, verb, item, item[verb]
 
 
 def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, Any], given: object) -> ApiOperation:
@@ -197,21 +200,21 @@ def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, A
         raise ValueError(given)  # noqa: TRY004 - what was wrong with its path
     if not is_object(given):
         raise ValueError("an operation must be a mapping")
-    own = given
     _check_path(path)
     models = models_of(document.version)
-    parsed = _validate(models.Operation, {**own, **_READ_ELSEWHERE})
+    parsed = _validate(models.Operation, {**given, **_READ_ELSEWHERE})
     for text in (parsed.operationId or "", *(parsed.tags or ())):
         if not is_seen(text):
             raise ValueError(f"its operationId or tag has characters that cannot be seen: {text!a:.80}")
     reader = SchemaReader(document, hidden="readOnly")
     inputs = _Inputs(reader)
-    call_id_header, is_override = _read_parameters(document, inputs, path, item, own)
-    body = _read_body(document, inputs, own.get("requestBody"), verb)
+    call_id_header, is_override = _read_parameters(document, inputs, path, item, given)
+    body = _read_body(document, inputs, given.get("requestBody"), verb)
     schema = reader.whole(inputs.schema())
     if len(str(schema)) > _LARGEST_SCHEMA:
         raise ValueError(f"its schema has more than {_LARGEST_SCHEMA} characters")
-    if problem := schema_problem(schema):
+    problem = schema_problem(schema)
+    if problem:
         raise ValueError(f"its schema: {problem}")
     summary = " ".join(seen_text(parsed.summary or "").split())
     return ApiOperation(
@@ -225,9 +228,9 @@ def _operation(document: ApiDocument, path: str, verb: str, item: Mapping[str, A
         parameters=tuple(inputs.parameters),
         body=body,
         input_schema=schema,
-        output_schema=_output_schema(document, own.get("responses")),
-        security=_security(own.get("security", document.content.get("security"))),
-        servers=tuple(own.get("servers") or item.get("servers") or ()),
+        output_schema=_output_schema(document, given.get("responses")),
+        security=_security(given.get("security", document.content.get("security"))),
+        servers=tuple(given.get("servers") or item.get("servers") or ()),
         call_id_header=call_id_header,
         is_read=verb in READING_VERBS and not is_override,
     )
@@ -258,9 +261,11 @@ def models_of(version: str) -> Any:
 
 def operation_name(own: str, verb: str, path: str) -> str:
     """Return a name that models take: of an `operationId`, else of verb and path; at most 64 characters."""
-    given = own if _plain(own) else f"{verb} {path}"
-    plain = _plain(given)
-    return plain if len(plain) <= LONGEST_NAME else _shorten_name(plain, given)
+    whole = own if _plain(own) else f"{verb} {path}"
+    plain = _plain(whole)
+    if len(plain) <= LONGEST_NAME:
+        return plain
+    return _shorten_name(plain, whole)
 
 
 def _plain(name: str) -> str:
@@ -285,10 +290,10 @@ def _with_free_name(operation: ApiOperation, taken: Mapping[str, object]) -> Api
 
 def _check_path(path: str) -> None:
     if not _PATH.fullmatch(path):
-        raise ValueError(
-            "its path must be one of a URL, without a query, a host or characters that are not written there"
-        )
+        problem = "its path must be one of a URL, without a query, a host or characters that are not written there"
+        raise ValueError(problem)
     segments = path.split("/")[1:]
+    # A client or a proxy resolves these, and another operation would be called than the one that was agreed to.
     if any(_DOTS.fullmatch(segment) for segment in segments) or "" in segments[:-1]:
         raise ValueError("its path leads to another one: it has a segment '.', '..' or an empty one")
     if re.search(r"%(?:2f|5c|00)", path, re.IGNORECASE):
@@ -312,10 +317,12 @@ def _first_problem(error: ValueError) -> str:
 
 
 def _description(summary: str, description: str, *, deprecated: bool) -> str:
-    said = description.strip()
-    if summary and not said.startswith(summary):
-        said = f"{summary.rstrip('.')}. {said}" if said else summary
-    return cut(f"Deprecated. {said}".strip() if deprecated else said, _LONGEST_DESCRIPTION)
+    text = description.strip()
+    if summary and not text.startswith(summary):
+        text = f"{summary.rstrip('.')}. {text}" if text else summary
+    if deprecated:
+        text = f"Deprecated. {text}".strip()
+    return cut(text, _LONGEST_DESCRIPTION)
 
 
 # --- inputs ---------------------------------------------------------------------------
@@ -343,7 +350,7 @@ class _Inputs:
 
     def add(self, key: str, schema: Any, *, description: str, required: bool) -> None:
         """Add an input."""
-        about = cut(seen_text(description), 1_000)
+        about = cut(seen_text(description), _LONGEST_INPUT_DESCRIPTION)
         if about and schema is not False and "description" not in mapping(schema):
             schema = {**mapping(schema), "description": about}
         self.properties[key] = schema
@@ -366,11 +373,9 @@ def _read_parameters(
         raw = document.resolve(given)
         if not is_object(raw):
             raise ValueError("a parameter must be a mapping")
-        known = raw
-        parsed = _validate(
-            models.Parameter, {**known, "schema": None, "content": None, "examples": None, "example": None}
-        )
-        found[parsed.name, str(parsed.param_in.value)] = (parsed, known)  # an operation's own replaces its path's
+        without_schema = {**raw, "schema": None, "content": None, "examples": None, "example": None}
+        parsed = _validate(models.Parameter, without_schema)
+        found[parsed.name, str(parsed.param_in.value)] = (parsed, raw)  # an operation's own replaces its path's
     call_id_header, is_override = "", False
     for (name, place), (parsed, raw) in found.items():
         folded = name.lower()
@@ -380,7 +385,7 @@ def _read_parameters(
             raise ValueError(f"its parameter {name!a:.80} is none that may be set")
         is_override |= folded in METHOD_OVERRIDES
         if place == "header" and folded in _IDEMPOTENCY:
-            call_id_header = name
+            call_id_header = name  # it gets the id of the call, and no model is asked for it
             continue
         _add_parameter(inputs, parsed, raw, cast("Place", place))
     in_path = set(_IN_PATH.findall(path))
@@ -394,18 +399,16 @@ def _read_parameters(
 def _add_parameter(inputs: _Inputs, parsed: Any, raw: Mapping[str, Any], place: Place) -> None:
     style = parsed.style or ("form" if place in {"query", "cookie"} else "simple")
     if style not in _STYLES[place]:
-        raise ValueError(
-            f"its parameter {parsed.name!r:.80} is written in the style {style!r:.40}, which is not supported"
-        )
+        problem = f"its parameter {parsed.name!r:.80} is written in the style {style!r:.40}, which is not supported"
+        raise ValueError(problem)
     content = raw.get("content")
     as_json = is_object(content)
     schema: object = raw.get("schema", True)
     if is_object(content):
-        typed = content
-        media_type = next((each for each in typed if _is_json(each)), None)
+        media_type = next(filter(_is_json, content), None)
         if media_type is None:
-            raise ValueError(f"its parameter {parsed.name!r:.80} is written in none of the types that are supported")
-        schema = typed[media_type].get("schema", True)
+            raise ValueError(f"its parameter {parsed.name!r:.80} must be written as JSON, got {', '.join(content):.80}")
+        schema = content[media_type].get("schema", True)
     key = inputs.free_name(parsed.name, place)
     required = parsed.required or place == "path"
     inputs.add(key, inputs.reader.read(schema), description=parsed.description or "", required=required)
@@ -429,21 +432,21 @@ def _read_body(document: ApiDocument, inputs: _Inputs, given: object, verb: str)
     raw = document.resolve(given)
     if not is_object(raw):
         raise ValueError("its requestBody must be a mapping")
-    known = raw
-    parsed = _validate(models_of(document.version).RequestBody, {**known, "content": {}})
-    typed = mapping(known.get("content"))
-    media_type = next((each for each in typed if _is_json(each)), _FORM if _FORM in typed else None)
+    parsed = _validate(models_of(document.version).RequestBody, {**raw, "content": {}})
+    typed = mapping(raw.get("content"))
+    media_type = next(filter(_is_json, typed), None)
+    if media_type is None and _FORM in typed:
+        media_type = _FORM
     if media_type is None:
         if not parsed.required:
             return None
-        raise ValueError(
-            f"its body is sent as {', '.join(typed)[:80] or 'nothing'}, and only JSON and forms are supported"
-        )
+        raise ValueError(f"its body must be sent as JSON or as a form, got {', '.join(typed)[:80] or 'nothing'}")
     part = typed[media_type]
     schema: object = part.get("schema", True) if is_object(part) else True
     sent_as = "application/json" if media_type == "*/*" else media_type.partition(";")[0].strip().lower()
     read = inputs.reader.read(document.resolve(schema))
-    if parsed.required and (fields := _fields_of(read, inputs)):
+    fields = _fields_of(read, inputs) if parsed.required else ()
+    if fields:
         needed = set(read.get("required", ()))
         for name in fields:
             inputs.add(name, read["properties"][name], description="", required=name in needed)
@@ -457,36 +460,36 @@ def _fields_of(schema: Any, inputs: _Inputs) -> tuple[str, ...]:
     """Return the names of a body's fields if they can be inputs by themselves; none if the body has to stay whole."""
     if not is_object(schema):
         return ()
-    own = schema
-    properties = own.get("properties")
-    if own.get("type") != "object" or not is_object(properties) or not _COMPOSED.isdisjoint(own):
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not is_object(properties) or not _COMPOSED.isdisjoint(schema):
         return ()
-    if own.get("additionalProperties", False) not in {False, True}:
+    if schema.get("additionalProperties", False) not in {False, True}:
         return ()
-    names = tuple(properties)
     taken = inputs.properties.keys() | _RESERVED
-    fits = all(_INPUT.fullmatch(name) and name not in taken for name in names)
-    needed: object = own.get("required", [])
-    is_whole = isinstance(needed, list) and set(cast("list[str]", needed)) <= set(names)
-    return names if fits and is_whole else ()
+    for name in properties:
+        if name in taken or not _INPUT.fullmatch(name):
+            return ()
+    required: object = schema.get("required", [])
+    return tuple(properties) if is_array(required) and set(required) <= properties.keys() else ()
 
 
 def _output_schema(document: ApiDocument, responses: object) -> Mapping[str, Any] | None:
     """Return the schema of what a call that worked answers as JSON; None where the document does not say, or badly."""
     if not is_object(responses):
         return None
-    known = responses
-    status = next((each for each in ("200", "201", "202", "203", "2XX", "2xx", "default") if each in known), None)
+    status = next((each for each in _WORKED if each in responses), "")
     try:
-        typed = mapping(mapping(document.resolve(known.get(status or "", {}))).get("content"))
-        media_type = next((each for each in typed if _is_json(each)), "")
-        given = mapping(typed.get(media_type)).get("schema")
+        typed = mapping(mapping(document.resolve(responses.get(status, {}))).get("content"))
+        media_type = next(filter(_is_json, typed), "")
+        written = mapping(typed.get(media_type)).get("schema")
         reader = SchemaReader(document, hidden="writeOnly")
-        read: object = reader.read(document.resolve(given))
+        read: object = reader.read(document.resolve(written))
         schema = reader.whole(mapping(read))
     except (ValueError, TypeError, RecursionError):
         return None
-    return None if not schema or len(str(schema)) > _LARGEST_SCHEMA or schema_problem(schema) else schema
+    if not schema or len(str(schema)) > _LARGEST_SCHEMA or schema_problem(schema):
+        return None
+    return schema
 
 
 def _security(given: object) -> tuple[tuple[str, ...], ...]:

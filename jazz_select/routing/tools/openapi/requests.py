@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin
 import orjson
 
 from jazz_select.errors import ToolAnswerError, ToolArgumentsError, ToolError, ToolOutcomeUnknownError
-from jazz_select.json_values import is_array, json_object, storable_text
+from jazz_select.json_values import is_array, is_object, json_object, storable_text
 from jazz_select.routing.tools.openapi.credentials import Credentials, Signature
 from jazz_select.routing.tools.openapi.document import seen_text
 from jazz_select.routing.tools.openapi.operations import METHOD_OVERRIDES, ApiOperation, ApiParameter
@@ -115,9 +115,10 @@ def _request(
     cookies = [pair for pair in cookies if pair[0] not in signature.cookies] + [*signature.cookies.items()]
     if cookies:
         headers["Cookie"] = "; ".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in cookies)
-    headers = {name: value for name, value in headers.items() if name.lower() not in _lower_names(signature.headers)}
-    asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
-    url = httpx.URL(f"{base}{path}{asked}")
+    signed = {name.lower() for name in signature.headers}
+    headers = {name: value for name, value in headers.items() if name.lower() not in signed}
+    url = httpx.URL(f"{base}{path}?{urlencode(query, quote_via=quote)}" if query else f"{base}{path}")
+    # Once more, of the whole: no piece may have been read otherwise than it was checked.
     if _origin(url) != _origin(httpx.URL(base)):
         raise ToolArgumentsError(operation.name, "they lead to another host")
     return httpx.Request(operation.verb.upper(), url, headers={**headers, **signature.headers}, content=content)
@@ -145,10 +146,6 @@ def _place_arguments(
             case "cookie":
                 cookies += _pairs(parameter, value)
     return headers, query, cookies, path
-
-
-def _lower_names(names: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(name.lower() for name in names)
 
 
 def _origin(url: "httpx.URL") -> tuple[str, str, int | None]:
@@ -210,10 +207,9 @@ def _simple(parameter: ApiParameter, value: object) -> str:
         return orjson.dumps(value).decode()
     if is_array(value):
         return ",".join(map(_text_of, value))
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value).items()
+    if is_object(value):
         between = "=" if parameter.explode else ","
-        return ",".join(f"{name}{between}{_text_of(each)}" for name, each in pairs)
+        return ",".join(f"{name}{between}{_text_of(each)}" for name, each in value.items())
     return _text_of(value)
 
 
@@ -224,25 +220,25 @@ def _pairs(parameter: ApiParameter, value: object) -> Iterator[tuple[str, str]]:
         yield name, orjson.dumps(value).decode()
     elif is_array(value):
         listed = [_text_of(each) for each in value]
-        if parameter.explode:
-            yield from ((name, each) for each in listed)
-        else:
-            yield name, _DELIMITERS.get(parameter.style, ",").join(listed)
-    elif isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
+        if not parameter.explode:
+            listed = [_DELIMITERS.get(parameter.style, ",").join(listed)]
+        for each in listed:
+            yield name, each
+    elif is_object(value):
         if parameter.style == "deepObject":
-            yield from _nested_pairs(name, fields)
+            yield from _nested_pairs(name, value)
         elif parameter.explode:
-            yield from ((key, _text_of(each)) for key, each in fields.items())
+            for key, each in value.items():
+                yield key, _text_of(each)
         else:
-            yield name, ",".join(f"{key},{_text_of(each)}" for key, each in fields.items())
+            yield name, ",".join(f"{key},{_text_of(each)}" for key, each in value.items())
     else:
         yield name, _text_of(value)
 
 
 def _nested_pairs(name: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, each in cast("dict[str, object]", value).items():
+    if is_object(value):
+        for key, each in value.items():
             yield from _nested_pairs(f"{name}[{key}]", each)
     elif is_array(value):
         for number, each in enumerate(value):
@@ -263,10 +259,11 @@ def _body(operation: ApiOperation, arguments: Mapping[str, Any]) -> tuple[bytes 
         return None, ""
     if not body.is_form:
         return orjson.dumps(value), body.media_type
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise ToolArgumentsError(operation.name, f"{body.key!r} is sent as a form, and must be an object", (body.key,))
-    fields = cast("dict[str, object]", value).items()
-    pairs = [pair for name, each in fields for pair in _nested_pairs(name, each)]
+    pairs: list[tuple[str, str]] = []
+    for name, each in value.items():
+        pairs += _nested_pairs(name, each)
     return urlencode(pairs).encode(), body.media_type
 
 
@@ -304,15 +301,13 @@ def _redirect(
     import httpx
 
     target = httpx.URL(urljoin(str(request.url), response.headers.get("location", "")))
-    where = signature.hide(
-        in_one_line(f"{target.scheme}://{target.netloc.decode(errors='replace')}{target.path}"[:200])
-    )
-    if _origin(target) != _origin(request.url):
-        raise ToolAnswerError(operation.name, f"{response.status_code}: it redirects to {where}, another host")
+    host = target.netloc.decode(errors="replace")
+    where = signature.hide(in_one_line(f"{target.scheme}://{host}{target.path}"[:200]))
+    problem = f"{response.status_code}: it redirects to {where}"
+    if _origin(target) != _origin(request.url):  # the credentials would go there, too
+        raise ToolAnswerError(operation.name, f"{problem}, another host")
     if not operation.is_read:
-        raise ToolAnswerError(
-            operation.name, f"{response.status_code}: it redirects to {where}; only reads follow that"
-        )
+        raise ToolAnswerError(operation.name, f"{problem}; only reads follow that")
     return httpx.Request(request.method, target, headers=request.headers)
 
 
@@ -321,17 +316,19 @@ async def _result(operation: ApiOperation, response: "httpx.Response", signature
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     content, is_whole = await _content(response, _LARGEST_ANSWER)
     if status >= HTTPStatus.MULTIPLE_CHOICES:
-        said = signature.hide(_failure(response, content[:_READ_OF_ERROR], media_type))
+        problem = signature.hide(_failure(response, content[:_READ_OF_ERROR], media_type))
         if status in _LOST and not operation.is_read:
-            raise ToolOutcomeUnknownError(operation.name, said)
-        raise ToolAnswerError(operation.name, said)
+            raise ToolOutcomeUnknownError(operation.name, problem)
+        raise ToolAnswerError(operation.name, problem)
     if not is_whole:
         if operation.is_read:
             problem = f"{status}: its answer has more than {_LARGEST_ANSWER} bytes; ask for fewer, or page by page"
             raise ToolAnswerError(operation.name, problem)
         return {"status": status, "note": "It was done. The answer is too large to be read."}
+    if not content and status == HTTPStatus.ACCEPTED:
+        return {"status": status, "note": "accepted, and not done yet"}
     if not content:
-        return None if status != HTTPStatus.ACCEPTED else {"status": status, "note": "accepted, and not done yet"}
+        return None
     return _value(content, media_type, signature)
 
 
@@ -369,13 +366,13 @@ def _failure(response: "httpx.Response", content: bytes, media_type: str) -> str
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = ""
-    waits = response.headers.get("retry-after", "")
-    later = f"; try again after {in_one_line(waits[:60])}" if waits else ""
-    said = (
-        _problem_text(content) if "json" in media_type or content.lstrip()[:1] == b"{" else _plain(content, media_type)
-    )
-    told = cut(in_one_line(seen_text(" ".join(said.split()))), _LONGEST_ERROR)
-    return f"{status} {phrase}{f': {told}' if told else ''}{later}"
+    text = _plain(content, media_type)
+    if "json" in media_type or content.lstrip()[:1] == b"{":
+        text = _problem_text(content)
+    problem = cut(in_one_line(seen_text(" ".join(text.split()))), _LONGEST_ERROR)
+    failure = f"{status} {phrase}: {problem}" if problem else f"{status} {phrase}"
+    wait = response.headers.get("retry-after", "")
+    return f"{failure}; try again after {in_one_line(wait[:60])}" if wait else failure
 
 
 def _problem_text(content: bytes) -> str:

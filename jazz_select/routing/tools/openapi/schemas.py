@@ -4,6 +4,7 @@ A reference becomes one into `$defs`, which holds all that is referred to once. 
 one whose references fan out does not grow by being written out.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -23,21 +24,13 @@ _SINGLE: Final = (
 )
 _LEFT_OUT: Final = frozenset(
     (
-        *(
-            "discriminator",
-            "xml",
-            "externalDocs",
-            "example",
-            "examples",
-            "deprecated",
-            "readOnly",
-            "writeOnly",
-            "nullable",
-        ),
+        *("discriminator", "xml", "externalDocs", "example", "examples"),
+        *("deprecated", "readOnly", "writeOnly", "nullable"),
         *("$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "$vocabulary", "$defs", "definitions"),
     )
 )
 """What says nothing of a value, names other places, or is read elsewhere."""
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _UNREADABLE: Final = ("$dynamicRef", "$recursiveRef")
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
@@ -68,7 +61,9 @@ class SchemaReader:
 
     def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return a schema that was read, with all that it refers to."""
-        return {**schema, "$defs": dict(sorted(self.definitions.items()))} if self.definitions else dict(schema)
+        if not self.definitions:
+            return dict(schema)
+        return {**schema, "$defs": dict(sorted(self.definitions.items()))}
 
     def _read_part(self, schema: object, depth: int) -> Any:
         if isinstance(schema, bool):
@@ -76,9 +71,10 @@ class SchemaReader:
         if not is_object(schema):
             raise ValueError(f"a schema must be a mapping, got {str(schema)[:60]!r}")
         self._parts += 1
-        if depth > _DEEPEST or self._parts > _MOST_PARTS:
-            bound = f"nested more than {_DEEPEST} deep" if depth > _DEEPEST else f"of more than {_MOST_PARTS} parts"
-            raise ValueError(f"its schema is {bound}")
+        if depth > _DEEPEST:
+            raise ValueError(f"its schema must be nested at most {_DEEPEST} levels deep, got more")
+        if self._parts > _MOST_PARTS:
+            raise ValueError(f"its schema must have at most {_MOST_PARTS} parts, got more")
         return self._read_object(schema, depth)
 
     def _read_object(self, own: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -101,11 +97,10 @@ class SchemaReader:
 
     def _value_of(self, keyword: str, value: Any, depth: int) -> Any:
         if keyword in _BY_NAME and is_object(value):
-            named = value
-            unseen = [name for name in named if not is_seen(name)]
+            unseen = [name for name in value if not is_seen(name)]
             if unseen:
                 raise ValueError(f"its schema has a name with characters that cannot be seen: {unseen[0]!a:.80}")
-            return {name: self._read_part(each, depth + 1) for name, each in named.items()}
+            return {name: self._read_part(each, depth + 1) for name, each in value.items()}
         if keyword in _LISTS and is_array(value):
             return [self._read_part(each, depth + 1) for each in value]
         if keyword in _SINGLE:
@@ -136,7 +131,7 @@ class SchemaReader:
 
 
 def _since_3_0(read: dict[str, Any], *, nullable: bool) -> dict[str, Any]:
-    """Return a schema of OpenAPI 3.0 in the words of 2020-12: null as a type, and bounds that exclude as numbers."""
+    """Return a schema of OpenAPI 3.0 in the keywords of 2020-12: null as a type, and bounds that exclude as numbers."""
     for flag, bound in _BOUNDS:
         is_exclusive = read.get(flag)
         if isinstance(is_exclusive, bool):
@@ -151,14 +146,14 @@ def _since_3_0(read: dict[str, Any], *, nullable: bool) -> dict[str, Any]:
             read["enum"] = [*read["enum"], None]
         return read
     described = {name: read.pop(name) for name in ("title", "description", "default") if name in read}
-    return {**described, "anyOf": [read, {"type": "null"}]} if read else described
+    if not read:
+        return described  # it admits anything, and so null
+    return {**described, "anyOf": [read, {"type": "null"}]}
 
 
 def _definition_name(reference: str, taken: Sequence[str] | Any) -> str:
     last = reference.rpartition("/")[2]
-    plain = (
-        "".join(char if char.isascii() and (char.isalnum() or char in "_-.") else "_" for char in last)[:60] or "part"
-    )
+    plain = _UNFIT.sub("_", last)[:60] or "part"
     known, name, number = set(taken), plain, 1
     while name in known:
         number += 1
