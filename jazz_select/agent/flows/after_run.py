@@ -39,7 +39,10 @@ class FlowOutcome(NamedTuple):
     @property
     def wishes(self) -> list[str]:
         """What its models hand over to other flows, in the user's words."""
-        return [wish for each in self.replies for wish in each.wishes]
+        wishes: list[str] = []
+        for reply in self.replies:
+            wishes += reply.wishes
+        return wishes
 
 
 def after_run(
@@ -65,12 +68,14 @@ def after_run(
     agenda = replace(state.agenda, failed=tuple(failed_before))
     kept = gate.flow_to_keep(progress, run, approval) if run.status in UNDONE else ()
     has_ended = run.status == "done" or run.status in UNDONE
+    # Nothing failed but the time; where an effect is uncertain, it counts as failed all the same.
     if run.status == "failed" and outcome.is_cut and not any(flow.uncertain_tools for flow in kept):
         status = "waiting" if run.begun else top.status
         agenda = agenda.with_top(progress.model_copy(update={"status": status}))
     elif has_ended:
         if run.status == "failed" and not kept and run.begun and keeps_failed:
-            kept = (progress.model_copy(update={"status": "failed"}),)  # a person takes over what was answered
+            # A person takes over what was answered.
+            kept = (progress.model_copy(update={"status": "failed"}),)
         agenda = agenda.without_top(kept)
     else:
         status = "waiting" if run.status == "waiting" else "active"
@@ -97,22 +102,23 @@ def after_run(
 def _progress_after(top: OpenFlow, run: FlowRun, approval: TurnApproval) -> OpenFlow:
     """Return a flow with the progress of its run."""
     answers = {name: value for name, value in top.answers.items() if name not in run.wrong}
-    choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
-    rejected: dict[str, tuple[Any, ...]] = {name: () for name, each in top.choices.items() if not each}
-    options = {**top.options, **stored_options(run.options)} if run.options else top.options
-    progress = top.model_copy(
-        update={
-            "asks": run.asks,
-            "answers": answers,
-            "wrong": {**top.wrong, **run.wrong},
-            "changed": run.changed,
-            "choices": {**rejected, **choices},
-            "options": options,
-        }
-    )
-    if progress.pending is not None and any(map(progress.pending.is_same, approval.made_calls)):
-        progress = progress.model_copy(update={"pending": None})
-    return progress.model_copy(update={"parts": progress_of(run, top.parts)}) if run.begun else progress
+    # What the user rejected once is not proposed again.
+    choices: dict[str, tuple[Any, ...]] = {name: () for name, values in top.choices.items() if not values}
+    for name, values in storable_fields(run.choices)[0].items():
+        choices[name] = tuple(values)
+    changes: dict[str, Any] = {
+        "asks": run.asks,
+        "answers": answers,
+        "wrong": {**top.wrong, **run.wrong},
+        "changed": run.changed,
+        "choices": choices,
+        "options": {**top.options, **stored_options(run.options)},
+    }
+    if top.pending is not None and any(map(top.pending.is_same, approval.made_calls)):
+        changes["pending"] = None
+    if run.begun:
+        changes["parts"] = progress_of(run, top.parts)
+    return top.model_copy(update=changes)
 
 
 def _still_waits(
@@ -124,23 +130,35 @@ def _still_waits(
 ) -> bool:
     """Whether a call of the flow on top still waits for a yes, and only look-ups were called since."""
     waiting = state.request.conversation.pending
-    if waiting is None or waiting.flow != top.name or approval.granted is not None:
+    if waiting is None or waiting.flow != top.name or approval.granted is not None or not replies:
         return False
-    entries = [each for reply in replies for each in reply.chain.entries]
-    called = [tools.get(each.tool) for each in entries if isinstance(each, ToolRequest)]
-    return bool(replies) and all(each is not None and each.reads for each in called)
+    for reply in replies:
+        for entry in reply.chain.entries:
+            if not isinstance(entry, ToolRequest):
+                continue
+            tool = tools.get(entry.tool)
+            if tool is None or not tool.reads:
+                return False
+    return True
 
 
 def with_dropped(notes: tuple[str, ...], chains: Iterable[Chain]) -> tuple[str, ...]:
     """Append what was dropped of the arguments of a model."""
-    return tuple(dict.fromkeys((*notes, *(note for chain in chains for note in chain.dropped))))
+    all_notes = list(notes)
+    for chain in chains:
+        all_notes += chain.dropped
+    return tuple(dict.fromkeys(all_notes))
 
 
 def with_handover(state: TurnState, flows: KnownFlows) -> TurnState:
     """Return the state as handed over to a person if the author's flow for that was done, and no call waits."""
-    done = (flows.find(run.flow) for run in state.runs if run.status == "done")
-    is_over = any(flow is not None and flow.handover for flow in done)
-    return replace(state, status="handed_over") if is_over and state.pending is None else state
+    if state.pending is not None:
+        return state
+    for run in state.runs:
+        flow = flows.find(run.flow)
+        if run.status == "done" and flow is not None and flow.handover:
+            return replace(state, status="handed_over")
+    return state
 
 
 def with_wishes_handed_over(state: TurnState, wishes: Sequence[str], *, is_cut: bool) -> TurnState:
@@ -150,11 +168,14 @@ def with_wishes_handed_over(state: TurnState, wishes: Sequence[str], *, is_cut: 
     A call that waits for a yes is parked with its flow, so that the question is asked behind what comes of the wishes.
     """
     message = normalized(state.request.message)
-    own = [wish for wish in dict.fromkeys(wishes) if normalized(wish) and normalized(wish) in message]
-    if is_cut:
-        own = []
-    left = [left_open(wish) for wish in dict.fromkeys(wishes) if wish.strip() and wish not in own]
-    state = replace(state, text=join_paragraphs(state.text, *left))
+    own: list[str] = []
+    for wish in dict.fromkeys(wishes):
+        words = normalized(wish)
+        # A model may not make the user wish for what the message does not say.
+        if words and words in message and not is_cut:
+            own.append(wish)
+        elif wish.strip():
+            state = replace(state, text=join_paragraphs(state.text, left_open(wish)))
     if not own:
         return state
     return replace(state.with_call_parked(), resumed="", handed_back=". ".join(own))
@@ -166,6 +187,7 @@ def with_message_handed_back(state: TurnState, wish: str, *, is_begun: bool) -> 
     The run of a flow that did nothing is no run. If the wish is not in the user's words, the whole message is meant.
     """
     message = state.request.message
-    is_quoted = normalized(wish) and normalized(wish) in normalized(message)
+    words = normalized(wish)
+    is_quoted = bool(words) and words in normalized(message)
     runs = state.runs if is_begun else state.runs[:-1]
     return replace(state, runs=runs, handed_back=wish if is_quoted else message)

@@ -1,7 +1,8 @@
 """Choose the branch of a conditional flow for a message."""
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from jazz_select.agent.turn import TurnRequest
 from jazz_select.errors import ModelError
@@ -17,7 +18,7 @@ _SURE: Final = 0.5
 _NONE: Final = "none-of-the-branches"
 
 
-async def branch_in_time(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
+async def branch_in_time(selector: FlowSelector, flow: ConditionalFlow, request: TurnRequest, first: str) -> int | None:
     """Return the branch of a flow as `branch_of`, unless the time of the turn is over.
 
     Raises:
@@ -25,7 +26,7 @@ async def branch_in_time(selector: FlowSelector, flow: ConditionalFlow, asked: T
         TimeoutError: No time is left: a branch that is chosen without its model must not be stored.
     """
     try:
-        place = await run_within_budget(branch_of(selector, flow, asked, first), what="a branch")
+        place = await run_within_budget(branch_of(selector, flow, request, first), what="a branch")
     except ModelError:
         if spent_budget() is None:
             raise
@@ -37,7 +38,7 @@ async def branch_in_time(selector: FlowSelector, flow: ConditionalFlow, asked: T
     return place
 
 
-async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
+async def branch_of(selector: FlowSelector, flow: ConditionalFlow, request: TurnRequest, first: str) -> int | None:
     """Return the index of the branch for a message, or of `otherwise` if none fits, or None without `otherwise`.
 
     The condition of a single branch is checked, too. The choice of a decision model that is sure is final.
@@ -45,43 +46,83 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     Raises:
         ModelError: The chat model failed, so that nobody chose.
     """
-    links = [(when, flow.resolve(part)) for when, part in flow.links()]
-    branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
-    otherwise = next((place for place, (when, _) in enumerate(links) if when == ""), None)
-    places = {part.id: place for place, (_, part) in branches.items()}
-    episodes = [*asked.conversation.episodes, f"The user said: {first}"]
+    branches = _Branches.of_flow(flow)
+    episodes = [*request.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
-        parts = [replace(candidate_of(part), condition=when or part.condition) for when, part in branches.values()]
-        offered = [each.as_metadata() for each in parts]
-        if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
+        offered = list(branches.offered)
+        if len(offered) == 1:
+            # A selector asks no model about one candidate, so its negation is offered as well.
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
-        decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
-        if decision.error:  # recall would guess, and the branch would be kept
+        found = await selector.select(request.message, offered, episodes, context=request.context)
+        decision = found.decision
+        if decision.error:
+            # Recall would guess, and the branch would be kept.
             raise ModelError(decision.model or "of the branches", decision.error, retryable=True)
-        if (sure := _sure_branch(decision)) is not None:
-            return places.get(sure, otherwise)
-        reason, named = _chosen_anyway(decision)
+        sure = _sure_branch(decision)
+        if sure is not None:
+            return branches.place_of(sure)
+        reason, chosen_ids = _chosen_anyway(decision)
         if reason is Reason.LLM:
-            return places.get(named[0], otherwise)
+            return branches.place_of(chosen_ids[0])
         if reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in decision.parsed_ids:
-            return otherwise
+            return branches.otherwise
     within = WITHIN if has_capability(selector, "situation") else None
     found = await selector.select(
-        asked.message, None, episodes, context=asked.context, only=list(places), situation=within
+        request.message, None, episodes, context=request.context, only=list(branches.places), situation=within
     )
     decision = found.decision
-    if (sure := _sure_branch(decision)) is not None:
-        return places.get(sure, otherwise)
-    likely = decision.confidence is not None and decision.confidence >= _SURE and decision.candidates
-    return places.get(decision.candidates[0].flow_id, otherwise) if likely else otherwise
+    sure = _sure_branch(decision)
+    if sure is not None:
+        return branches.place_of(sure)
+    is_likely = decision.confidence is not None and decision.confidence >= _SURE
+    if not is_likely or not decision.candidates:
+        return branches.otherwise
+    return branches.place_of(decision.candidates[0].flow_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Branches:
+    """The branches of a flow.
+
+    Attributes:
+        places: The index of each branch with a condition, by the id of its part.
+        offered: These branches as a model is shown them.
+        otherwise: The index of the branch without a condition.
+    """
+
+    places: Mapping[str, int]
+    offered: Sequence[Mapping[str, Any]]
+    otherwise: int | None = None
+
+    @classmethod
+    def of_flow(cls, flow: ConditionalFlow) -> "_Branches":
+        places: dict[str, int] = {}
+        offered: list[Mapping[str, Any]] = []
+        otherwise: list[int] = []
+        for place, (when, link) in enumerate(flow.links()):
+            if when == "":
+                otherwise.append(place)
+                continue
+            part = flow.resolve(link)
+            places[part.id] = place
+            candidate = replace(candidate_of(part), condition=when or part.condition)
+            offered.append(candidate.as_metadata())
+        return cls(places, offered, otherwise[0] if otherwise else None)
+
+    def place_of(self, part_id: str) -> int | None:
+        """Return the index of the branch with this part, or of `otherwise`."""
+        return self.places.get(part_id, self.otherwise)
 
 
 def _sure_branch(decision: Decision) -> str | None:
     """Return the id of the branch that a decision model is sure of, "" for none of them, or None if it is unsure."""
-    said = next((each for each in decision.stages if each.name == "decider" and each.calls), None)
-    if said is None or decision.reason not in {Reason.DECIDER, Reason.NONE} or (said.confidence or 0.0) < _SURE:
+    if decision.reason not in {Reason.DECIDER, Reason.NONE}:
         return None
-    return next(iter(decision.chosen_ids), "")
+    for stage in decision.stages:
+        if stage.name == "decider" and stage.calls:
+            is_sure = (stage.confidence or 0.0) >= _SURE
+            return next(iter(decision.chosen_ids), "") if is_sure else None
+    return None
 
 
 def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
@@ -91,6 +132,8 @@ def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
     """
     if decision.question is None:
         return decision.reason, decision.chosen_ids
-    came = {"decided": Reason.LLM, "none": Reason.NONE}
-    reasons = [came[each.outcome] for each in decision.stages if each.name == "chat" and each.outcome in came]
-    return (reasons or [decision.reason])[0], decision.parsed_ids
+    reasons = {"decided": Reason.LLM, "none": Reason.NONE}
+    for stage in decision.stages:
+        if stage.name == "chat" and stage.outcome in reasons:
+            return reasons[stage.outcome], decision.parsed_ids
+    return decision.reason, decision.parsed_ids

@@ -24,24 +24,31 @@ def with_flow_to_call(state: TurnState, caller: BaseFlow, flows: KnownFlows) -> 
     name = next((each for each in caller.calls if each not in state.called), None)
     if name is None:
         return None
-    own = next((each for each in state.agenda.flows if each.name == name), None)
-    takes = flows.inputs(name, state.request.context, called=state.called)
-    given = {each: value for each, value in top.answers.items() if each in takes}
-    own = own or OpenFlow(
-        name=name, status="queued", request=top.request, turn=top.turn, answers=given, caller=top.name
-    )
-    rest = tuple(each for each in state.agenda.flows if each.name != name)
-    return replace(state.agenda, flows=(*rest, own))
+    called = next((flow for flow in state.agenda.flows if flow.name == name), None)
+    if called is None:
+        # What was said for the caller may be meant for what it calls.
+        takes = flows.inputs(name, state.request.context, called=state.called)
+        answers = {each: value for each, value in top.answers.items() if each in takes}
+        called = OpenFlow(
+            name=name, status="queued", request=top.request, turn=top.turn, answers=answers, caller=top.name
+        )
+    others = [flow for flow in state.agenda.flows if flow.name != name]
+    return replace(state.agenda, flows=(*others, called))
 
 
 def with_results(state: TurnState, top: OpenFlow, caller: BaseFlow, titles: Titles) -> OpenFlow:
     """Return a flow with the results of the flows that it calls as answers."""
-    found = {name: value for each in caller.calls for name, value in state.called.get(each, {}).items()}
+    found: dict[str, Any] = {}
+    for callee in caller.calls:
+        found.update(state.called.get(callee, {}))
+    if not found:
+        return top
     # Results of called flows override what the user says, such as the identity from a login.
-    update: dict[str, Any] = {"answers": {**top.answers, **found}}
-    if any(name in top.answers and top.answers[name] != value for name, value in found.items()):
-        update |= {} if top.is_final or titles.effects(top.past_calls) else {"parts": {}, "pending": None}
-    return top.model_copy(update=update) if found else top
+    changes: dict[str, Any] = {"answers": {**top.answers, **found}}
+    if top.is_for_another(found) and not top.is_final and not titles.effects(top.past_calls):
+        # Its steps have used another value, and changed nothing.
+        changes |= {"parts": {}, "pending": None}
+    return top.model_copy(update=changes)
 
 
 def returned_to(state: TurnState, caller: BaseFlow) -> dict[str, Any]:
@@ -50,12 +57,13 @@ def returned_to(state: TurnState, caller: BaseFlow) -> dict[str, Any]:
     What a user gave a called flow is left out: only tools say who somebody is.
     """
     known = set(map(folded_name, state.request.context))
-    return {
-        own: value
-        for each in caller.calls
-        for own, value in state.called.get(each, {}).items()
-        if own in state.returned.get(each, ()) and folded_name(own) not in known
-    }
+    found: dict[str, Any] = {}
+    for callee in caller.calls:
+        returned = state.returned.get(callee, ())
+        for name, value in state.called.get(callee, {}).items():
+            if name in returned and folded_name(name) not in known:
+                found[name] = value
+    return found
 
 
 def context_from(found: Mapping[str, Any], caller: BaseFlow, flows: KnownFlows) -> dict[str, Any]:
@@ -64,8 +72,10 @@ def context_from(found: Mapping[str, Any], caller: BaseFlow, flows: KnownFlows) 
         tools = [*flows.tools_of(caller), *flows.chained(caller)]
     except FlowError:
         return {}
-    keys = {folded_name(key) for tool in tools for key in cast("Mapping[str, str]", tool.from_context).values()}
-    return {own: value for own, value in found.items() if folded_name(own) in keys}
+    keys: set[str] = set()
+    for tool in tools:
+        keys.update(map(folded_name, cast("Mapping[str, str]", tool.from_context).values()))
+    return {name: value for name, value in found.items() if folded_name(name) in keys}
 
 
 def with_called_flow_ended(state: TurnState, run: FlowRun, flows: KnownFlows, titles: Titles) -> TurnState:
@@ -76,19 +86,28 @@ def with_called_flow_ended(state: TurnState, run: FlowRun, flows: KnownFlows, ti
     callers = flows.callers(run.flow)
     if run.status == "done":
         found = storable_fields({**run.facts, **run.known})[0]
-        given = {name for name in run.facts if name in state.request.context}
-        kept = {name: value for name, value in found.items() if name not in given}
-        returned = tuple(name for name in kept if name in run.known)
-        called, names = {**state.called, run.flow: kept}, {**state.returned, run.flow: returned}
-        return replace(state, called=called, returned=names)
-    while run.status in UNDONE and (top := state.agenda.top) is not None and top.name in callers:
+        # The caller's context is for one turn, and is not kept.
+        from_caller = {name for name in run.facts if name in state.request.context}
+        results = {name: value for name, value in found.items() if name not in from_caller}
+        returned = tuple(name for name in results if name in run.known)
+        return replace(
+            state,
+            called={**state.called, run.flow: results},
+            returned={**state.returned, run.flow: returned},
+        )
+    if run.status not in UNDONE:
+        return state
+    # The callers lie directly below what they called, and their own callers below them.
+    while (top := state.agenda.top) is not None and top.name in callers:
         undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
-        answers = {name: value for name, value in top.answers.items() if name not in run.facts}
-        is_kept = run.status == "failed" and bool(answers)
-        kept = (top.model_copy(update={"answers": answers}),) if is_kept else ()
-        if run.refusal:  # nothing failed: what was wished beside it is named, and that is all
+        if run.refusal:
+            # Nothing failed: what was wished beside it is named, and that is all.
             text = say("not_done_either", titles=titles.flow(top.name))
             undone = replace(undone, status="blocked", text=text)
+        answers = {name: value for name, value in top.answers.items() if name not in run.facts}
+        kept: tuple[OpenFlow, ...] = ()
+        if run.status == "failed" and answers:
+            kept = (top.model_copy(update={"answers": answers}),)
         state = replace(state, agenda=state.agenda.without_top(kept), runs=(*state.runs, undone))
         callers = flows.callers(undone.flow)
     return state

@@ -82,15 +82,18 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             Part(**_progress(part)),
             own=own,
             lost=tuple(dict.fromkeys((*_still(earlier, own), *lost))),
-            ran=tuple(
-                _brief(ran) for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final
-            ),
+            ran=_stored_calls(part.ran),
         )
     return progress
 
 
-def _brief(ran: PastCall) -> PastCall:
-    return ran.model_copy(update={"output": beginning(ran.output, _LONGEST_RAN)})
+def _stored_calls(ran: Sequence[PastCall]) -> tuple[PastCall, ...]:
+    """Return the last calls and all destructive ones, of their results the beginning."""
+    older = [call for call in ran[:-_MOST_RAN] if call.final]
+    stored: list[PastCall] = []
+    for call in (*older, *ran[-_MOST_RAN:]):
+        stored.append(call.model_copy(update={"output": beginning(call.output, _LONGEST_RAN)}))
+    return tuple(stored)
 
 
 def _progress(part: Part) -> dict[str, Any]:
@@ -99,21 +102,24 @@ def _progress(part: Part) -> dict[str, Any]:
 
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
     """Return the unfinished steps of a chain with their names, even if its author inserted steps meanwhile."""
-    gone = Counter(done)
-    left: list[tuple[str, Step]] = []
+    # By name and number, and not by place: a chain may run one tool twice, and its author may move steps.
+    finished = Counter(done)
+    remaining: list[tuple[str, Step]] = []
     for step in chain:
         name = _step_name(step)
-        if gone[name]:
-            gone[name] -= 1
+        if finished[name]:
+            finished[name] -= 1
         else:
-            left.append((name, step))
-    return left
+            remaining.append((name, step))
+    return remaining
 
 
 def _step_name(step: Step) -> str:
     if isinstance(step, str):
         return step
-    return f"{ONE_OF}{', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
+    if isinstance(step, GuidedDecisionPoint):
+        return f"{ONE_OF}{', '.join(step.candidate_tools)}"
+    return "whatever fits"
 
 
 def ran_of(
@@ -131,9 +137,10 @@ def ran_of(
     The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it. A call
     that was `refused` changed nothing, and may be made again.
     """
-    call = "" if refused else fingerprint_once(tool, arguments)
-    kept = without_filled(storable_fields(arguments)[0], filled)
-    given = {name: _short_value(value) for name, value in kept.items()}
+    stored: dict[str, Any] = {}
+    for name, value in without_filled(storable_fields(arguments)[0], filled).items():
+        text = storable_text(value)
+        stored[name] = value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
     text, left_out = (str(output), "") if failed else kept_result(output)
     return PastCall(
         tool=tool.name,
@@ -141,14 +148,9 @@ def ran_of(
         left_out=left_out,
         final=tool.destructive and not refused,
         failed=failed,
-        call=call,
-        arguments=given,
+        call="" if refused else fingerprint_once(tool, arguments),
+        arguments=stored,
     )
-
-
-def _short_value(value: Any) -> Any:
-    text = storable_text(value)
-    return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
 def merge_runs(so_far: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
@@ -249,17 +251,19 @@ class FlowRunner:
         elif so_far.status != "done":
             run = so_far
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
-            run = replace(so_far, status="open", problem=_OPEN)  # its chain has ended and must not run again
-        elif left := steps_left(chain, so_far.done):
-            run = await self._run_chain(flow, so_far, left)
+            # Its chain has ended and must not run again.
+            run = replace(so_far, status="open", problem=_OPEN)
+        elif remaining := steps_left(chain, so_far.done):
+            run = await self._run_chain(flow, so_far, remaining)
         elif chain or flow.composite:
             run = so_far
         else:
             run = replace(so_far, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
-        mine = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
-        if run.status == "open" and self.go_on is not None and mine:
+        # An open part of a composite has been continued by itself.
+        is_own = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
+        if run.status == "open" and self.go_on is not None and is_own:
             run = await _as_far(run, self.go_on(flow, run))
         return self._block(flow, run) if run.status == "open" else run
 
@@ -269,20 +273,25 @@ class FlowRunner:
         The steps describe work before, between and after the parts, which the prompt of a single part does not show.
         The tools of a manual part are not the model's to call.
         """
-        so_far = any(each.startswith(f"{path}/") for each in self.before)
-        manual = any(part.manual for part in walk_flow(flow) if part is not flow)
-        own = flow.composite and bool(flow.steps) and not any(map(chain_of, walk_flow(flow))) and not manual
-        return self.go_on is not None and own and not so_far
+        if self.go_on is None or not flow.composite or not flow.steps:
+            return False
+        # Parts that have begun go on by themselves.
+        if any(each.startswith(f"{path}/") for each in self.before):
+            return False
+        has_manual_part = any(part.manual for part in walk_flow(flow) if part is not flow)
+        return not has_manual_part and not any(map(chain_of, walk_flow(flow)))
 
     def _block(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         if flow.manual:
             return replace(run, status="blocked")
-        step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
+        remaining = steps_left(chain_of(flow), run.done)
         names: list[str] = []
-        if isinstance(step, str):
-            names = [step]
-        elif isinstance(step, GuidedDecisionPoint):
-            names = list(step.candidate_tools)
+        if remaining:
+            _, step = remaining[0]
+            if isinstance(step, str):
+                names = [step]
+            elif isinstance(step, GuidedDecisionPoint):
+                names = list(step.candidate_tools)
         if not names:
             return run
         for name in names:
@@ -296,9 +305,11 @@ class FlowRunner:
         chain = [step for _, step in left]
         has_stayed = so_far.left[:1] == tuple(names[:1])
         if so_far.tool and has_stayed and self._may_be(so_far.tool, chain[0]):
-            chain = [so_far.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
+            # The tool was chosen in an earlier turn and has waited since.
+            chain = [so_far.tool, *chain[1:]]
         so_far = replace(so_far, left=tuple(names))
-        if problem := self._lacks_context(chain):
+        problem = self._lacks_context(chain)
+        if problem:
             return replace(so_far, status="failed", problem=problem)
         so_far = await self._ask_inputs(flow, so_far, chain)
         if so_far.status != "done":
@@ -312,7 +323,7 @@ class FlowRunner:
                 return run
             return await self._run_chain(flow, run, left[size:])
         tried = [record for record in ran.records if record.attempts]
-        is_open = ran.status == "open" or any(self._may_go_on(record) for record in tried[-1:])
+        is_open = ran.status == "open" or (bool(tried) and self._may_go_on(tried[-1]))
         good = (*so_far.records, *_succeeded(ran.records))
         return self._stopped_run(run, ran.records[-1], good, is_open=is_open)
 
@@ -326,9 +337,8 @@ class FlowRunner:
         # An output that breaks its schema fails the step, but its call has been made and is never repeated.
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
         stored = list(called)
-        if tried and self._may_go_on(tried[-1]):
-            stored.append(tried[-1])  # the model that goes on has to see what failed
-        if tried and tried[-1].status == "refused":
+        # The model that goes on has to see what failed.
+        if tried and (tried[-1].status == "refused" or self._may_go_on(tried[-1])):
             stored.append(tried[-1])
         calls = [self._stored_call(record) for record in stored]
         for call in calls:
@@ -379,7 +389,9 @@ class FlowRunner:
         """Return why a tool of a chain cannot be called with the caller's context, before anything runs; or ""."""
         for name in chain:
             tool = self.executor.tools.get(name) if isinstance(name, str) else None
-            inputs = bind_context(tool, self.fixed).context_inputs if tool is not None else None
+            if tool is None:
+                continue
+            inputs = bind_context(tool, self.fixed).context_inputs
             if inputs is not None and inputs.problem:
                 return f"{name} was not run: {inputs.problem}"
         return ""
@@ -399,7 +411,8 @@ class FlowRunner:
         later: list[CallToCome] = []
         for tool in tools:
             if tool is None:
-                break  # a decision point: what follows it is not known yet
+                # A decision point: what follows it is not known yet.
+                break
             if known and not tool.reads:
                 bound = bind_context(tool, self.fixed)
                 arguments, missing = arguments_of(bound, facts, self.fixed)
@@ -417,7 +430,7 @@ class FlowRunner:
         if isinstance(last.cause, WrongValue):
             wrong = {name: why for name, why in last.cause.reasons.items() if self._may_give(name, run, last.tool)}
             if wrong:
-                return self._asked_again(run, wrong, last.error, good)
+                return self._ask_again(run, wrong, last.error, good)
         if last.missing:
             return self._wait_for_inputs(run, last, good)
         if last.fault == "asked":
@@ -425,10 +438,10 @@ class FlowRunner:
         return replace(run, status="open" if is_open else "failed", problem=last.error or _OPEN)
 
     def _wait_for_inputs(self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...]) -> FlowRun:
-        if unfound := self._unfound_values(run, last.missing):
+        unfound = self._unfound_values(run, last.missing)
+        if unfound:
             return replace(run, status="failed", unfound=unfound, problem=last.error)
-        waits = replace(run, status="waiting", records=good, tool=last.tool)
-        return replace(waits, asks=last.missing, problem=last.error)
+        return replace(run, status="waiting", records=good, tool=last.tool, asks=last.missing, problem=last.error)
 
     def _is_model_down(self, error: BaseException | None) -> bool:
         """Whether a choice failed because its model could not be reached, and not because of what it answered.
@@ -440,8 +453,10 @@ class FlowRunner:
         cause = error.__cause__
         if isinstance(cause, DecisionAskError | DecisionReplyError | LookupError):
             return False
-        is_by_model = self.deciding is not None  # whose provider may fail in any way
-        return is_by_model or isinstance(cause, ModelError | TimeoutError)
+        if self.deciding is not None:
+            # A model decides, whose provider may fail in any way.
+            return True
+        return isinstance(cause, ModelError | TimeoutError)
 
     def _may_give(self, name: str, run: FlowRun, tool: str) -> bool:
         """Whether the user may give a value that this tool refused: neither the caller nor another tool gives it."""
@@ -449,16 +464,18 @@ class FlowRunner:
         alike |= declared_inputs([self.executor.tools[tool]])
         return folded_name(name) not in alike
 
-    def _asked_again(
-        self, run: FlowRun, wrong: Mapping[str, str], problem: str, good: tuple[StepRecord, ...]
-    ) -> FlowRun:
+    def _ask_again(self, run: FlowRun, wrong: Mapping[str, str], problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
         """Ask again for values that a tool refused. The chain restarts if it has only read so far."""
         facts = {name: value for name, value in run.facts.items() if name not in wrong}
-        why = {name: beginning(in_one_line(text), _LONGEST_GIVEN) for name, text in wrong.items()}
-        run = replace(run, status="waiting", records=good, asks=(*why,), wrong=why, problem=problem, facts=facts)
-        called = {each.tool for each in run.ran if not each.failed}
-        if any(not self.executor.tools[name].reads for name in called if name in self.executor.tools):
-            return run
+        reasons = {name: beginning(in_one_line(text), _LONGEST_GIVEN) for name, text in wrong.items()}
+        run = replace(
+            run, status="waiting", records=good, asks=(*reasons,), wrong=reasons, problem=problem, facts=facts
+        )
+        for call in run.ran:
+            tool = self.executor.tools.get(call.tool)
+            if not call.failed and tool is not None and not tool.reads:
+                return run
+        # What was looked up with the refused value is looked up anew.
         known = {name: value for name, value in facts.items() if name not in run.own}
         return replace(run, facts=known, own={}, done=(), left=(), last="")
 
@@ -470,7 +487,7 @@ class FlowRunner:
         deciding = self.deciding
         if deciding is None:
             return None
-        return lambda records: deciding(flow, [self._stored_call(each) for each in records if each.status == "ok"])
+        return lambda records: deciding(flow, [self._stored_call(record) for record in _succeeded(records)])
 
     def _unfound_values(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
         """Return the missing values that a tool of this chain should have returned.
@@ -492,13 +509,24 @@ class FlowRunner:
         """Whether this step still allows the stored tool: the stored state may have been edited."""
         if isinstance(step, GuidedDecisionPoint):
             return tool in step.candidate_tools or tool == step.fallback_tool
-        return tool == step if isinstance(step, str) else tool in self.executor.tools
+        if isinstance(step, str):
+            return tool == step
+        return tool in self.executor.tools
 
     def _stored_call(self, record: StepRecord) -> PastCall:
-        unread = "it ran: " if record.fault == "output" else ""
-        output = record.output if record.status == "ok" else f"{unread}{record.error}"
-        tool, failed, refused = self.executor.tools[record.tool], record.status != "ok", record.status == "refused"
-        return ran_of(tool, record.arguments, output, failed=failed, refused=refused, filled=record.filled)
+        output: object = record.error
+        if record.status == "ok":
+            output = record.output
+        elif record.fault == "output":
+            output = f"it ran: {record.error}"
+        return ran_of(
+            self.executor.tools[record.tool],
+            record.arguments,
+            output,
+            failed=record.status != "ok",
+            refused=record.status == "refused",
+            filled=record.filled,
+        )
 
     async def _ask_inputs(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns, or if a value is none of the choices.
@@ -506,38 +534,44 @@ class FlowRunner:
         Inputs are asked for before anything runs, because half a chain may be worse than none. Only those that depend
         on a tool's result are asked for once that tool has run.
         """
-        unwanted = self._state_of(flow, so_far, chain).unwanted() if flow.inputs else None
-        if unwanted:
-            kept = {name: value for name, value in so_far.facts.items() if name not in unwanted or name in self.fixed}
-            so_far = replace(so_far, facts=kept)
+        if flow.inputs:
+            unwanted = self._state_of(flow, so_far, chain).unwanted()
+            # An answer of the user to an input that is no longer wanted; what the caller gives stays.
+            dropped = {name for name in unwanted if name not in self.fixed}
+            facts = {name: value for name, value in so_far.facts.items() if name not in dropped}
+            so_far = replace(so_far, facts=facts)
         try:
             so_far = await self._chosen_of_options(flow, so_far, chain)
             asks = self._missing(flow, so_far, chain)
             names = tuple(dict.fromkeys((*so_far.wrong, *asks)))
             if not names:
                 return so_far
-            wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
-            why = "; ".join((*so_far.wrong.values(), *filter(None, (wanting,))))
-            return await self._with_choices(flow, replace(so_far, status="waiting", asks=names, problem=why), chain)
+            problems = list(so_far.wrong.values())
+            problems += [f"{tool} wants {name}" for name, tool in asks.items()]
+            waits = replace(so_far, status="waiting", asks=names, problem="; ".join(problems))
+            return await self._with_choices(flow, waits, chain)
         except CannotDo as refusal:
             return refused_run(so_far, refusal, f"the choices of an input: cannot be done: {refusal.message}")
         except WrongValue as error:
-            wrong = {name: why for name, why in error.reasons.items() if name in self._user_inputs(flow, so_far)}
+            own = self._user_inputs(flow, so_far)
+            wrong = {name: why for name, why in error.reasons.items() if name in own}
             if not wrong:
                 return refused_run(so_far, CannotDo(error.message), f"the choices of an input: {error.message}")
-            return self._asked_again(so_far, wrong, error.message, so_far.records)
+            return self._ask_again(so_far, wrong, error.message, so_far.records)
 
     def _state_of(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> InputState:
         """Return what is known of a flow's inputs before these steps."""
-        to_come = {name for step in chain for name in _tools_at(step)}
-        return InputState(
-            inputs=flow.inputs, facts=so_far.facts, tools=(*steps_named(flow), *self.called), to_come=to_come
-        )
+        to_come: set[str] = set()
+        for step in chain:
+            to_come.update(_tools_at(step))
+        tools = (*steps_named(flow), *self.called)
+        return InputState(inputs=flow.inputs, facts=so_far.facts, tools=tools, to_come=to_come)
 
     def _user_inputs(self, flow: BaseFlow, so_far: FlowRun) -> list[str]:
         """Return the inputs whose values are the user's: neither the caller nor a tool gave them."""
-        alike = {folded_name(each) for each in (*self.fixed, *so_far.own)}
-        return [each.name for each in flow.inputs if each.name in so_far.facts and folded_name(each.name) not in alike]
+        of_others = {folded_name(name) for name in (*self.fixed, *so_far.own)}
+        known = [declared.name for declared in flow.inputs if declared.name in so_far.facts]
+        return [name for name in known if folded_name(name) not in of_others]
 
     async def _chosen_of_options(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Replace what was said of inputs with listed choices by the value that it means, and refuse what means none.
@@ -546,21 +580,24 @@ class FlowRunner:
             CannotDo: A tool that lists them refuses.
             WrongValue: It refuses what it is called with.
         """
-        given = self._user_inputs(flow, so_far)
-        for declared in (each for each in flow.inputs if each.by_tool is not None and each.name in given):
+        own = self._user_inputs(flow, so_far)
+        for declared in flow.inputs:
+            if declared.by_tool is None or declared.name not in own:
+                continue
+            # One choice may change the next: each state holds the values that were taken before.
             state = self._state_of(flow, so_far, chain)
             if not state.is_ready(declared):
                 continue
             options = await self.options.list_options(declared, state)
             if options is None:
                 continue
-            said = so_far.facts[declared.name]
-            value = option_named(options, said)
+            answer = so_far.facts[declared.name]
+            value = option_named(options, answer)
             facts = {name: each for name, each in so_far.facts.items() if name != declared.name}
             if value is not None:
                 so_far = replace(so_far, facts={**facts, declared.name: value})
                 continue
-            shown = beginning(in_one_line(number_text(said)), _LONGEST_GIVEN)
+            shown = beginning(in_one_line(number_text(answer)), _LONGEST_GIVEN)
             why = say("wrong_value", value=shown, input=declared.words)
             so_far = replace(so_far, facts=facts, wrong={**so_far.wrong, declared.name: why})
         return so_far
@@ -606,10 +643,13 @@ class FlowRunner:
             WrongValue: It is asked for again.
         """
         text = say("no_choices", input=declared.words)
+        taken: set[str] = set()
         choices = declared.by_tool
-        tool = self.executor.tools.get(choices.tool) if choices is not None else None
-        taken = {*fields(tool.input_schema)} if tool is not None else set[str]()
-        taken |= {*choices.arguments.values()} if choices is not None else set[str]()
+        if choices is not None:
+            taken.update(choices.arguments.values())
+            tool = self.executor.tools.get(choices.tool)
+            if tool is not None:
+                taken.update(fields(tool.input_schema))
         narrowing = [name for name in self._user_inputs(flow, waits) if name in taken]
         if narrowing:
             raise WrongValue(narrowing[-1], text)
@@ -617,36 +657,45 @@ class FlowRunner:
 
     def _until_input(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> int:
         """Return how many steps to run before an input may be asked for that depends on their results."""
-        awaited = self._state_of(flow, so_far, chain).awaited_tools() if flow.inputs else set[str]()
-        places = (place for place, step in enumerate(chain, 1) if not awaited.isdisjoint(_tools_at(step)))
-        return next(places, len(chain)) if awaited else len(chain)
+        if flow.inputs:
+            awaited = self._state_of(flow, so_far, chain).awaited_tools()
+            for place, step in enumerate(chain, 1):
+                if not awaited.isdisjoint(_tools_at(step)):
+                    return place
+        return len(chain)
 
     def _missing(self, flow: BaseFlow, so_far: FlowRun, chain: Sequence[Step]) -> dict[str, str]:
         """Return the inputs to ask for before these steps, each with the flow or the tool that wants it."""
         state = self._state_of(flow, so_far, chain)
-        given = set(so_far.facts)
-        named = (self.executor.tools.get(step) for step in chain if isinstance(step, str))
-        alike = set(map(folded_name, given)) | declared_inputs(tool for tool in named if tool is not None)
-        later_asked = {each.name for each in flow.inputs if state.is_wanted(each) is None or not state.is_ready(each)}
-        required = [
-            each.name
-            for each in flow.inputs
-            if each.required and folded_name(each.name) not in alike and state.is_wanted(each) and state.is_ready(each)
-        ]
-        asks: dict[str, str] = dict.fromkeys(required, flow.name)
+        provided = set(map(folded_name, so_far.facts)) | declared_inputs(self._tools_named_in(chain))
+        asks: dict[str, str] = {}
+        asked_later: set[str] = set()
+        for declared in flow.inputs:
+            if state.is_wanted(declared) is None or not state.is_ready(declared):
+                asked_later.add(declared.name)
+            elif declared.required and state.is_wanted(declared) and folded_name(declared.name) not in provided:
+                asks[declared.name] = flow.name
+        returned: set[str] = set()
         for step in chain:
             tool = self.executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:
                 break
-            later = dict.fromkeys(given - so_far.facts.keys(), "something")
-            for name in arguments_of(tool, {**later, **so_far.facts})[1]:
-                if name not in later_asked:
+            # What an earlier step returns counts as known, whatever it will be.
+            to_come = dict.fromkeys(returned, "something")
+            _, missing = arguments_of(tool, {**to_come, **so_far.facts})
+            for name in missing:
+                if name not in asked_later:
                     asks.setdefault(name, tool.name)
-            returned = {each.name for each in outputs(tool)}
-            if not returned:
-                break  # its outputs are undeclared and may include what later steps need
-            given |= returned
+            names = {output.name for output in outputs(tool)}
+            if not names:
+                # Its outputs are undeclared and may include what later steps need.
+                break
+            returned |= names
         return asks
+
+    def _tools_named_in(self, chain: Sequence[Step]) -> list[Tool]:
+        names = [step for step in chain if isinstance(step, str)]
+        return [self.executor.tools[name] for name in names if name in self.executor.tools]
 
     async def _composite(self, flow: BaseFlow, so_far: FlowRun) -> FlowRun:
         parts, paths = flow.subflows, part_paths(flow, so_far.path)
@@ -663,11 +712,10 @@ class FlowRunner:
             run = await self.run(parts[place], so_far.facts, paths[place], lost=so_far.lost)
             return merge_runs(replace(so_far, branch=paths[place]), (run,))
         if flow.type == "parallel":
+            tasks: list[asyncio.Task[FlowRun]] = []
             async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self.run(part, so_far.facts, path, lost=so_far.lost))
-                    for part, path in zip(parts, paths, strict=True)
-                ]
+                for part, path in zip(parts, paths, strict=True):
+                    tasks.append(group.create_task(self.run(part, so_far.facts, path, lost=so_far.lost)))
             return merge_runs(so_far, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
         facts, lost = so_far.facts, so_far.lost
@@ -681,9 +729,13 @@ class FlowRunner:
 
 def _tools_at(step: Step) -> tuple[str, ...]:
     """Return the tools that a step may call, as far as they are named."""
-    if isinstance(step, GuidedDecisionPoint):
-        return (*step.candidate_tools, *((step.fallback_tool,) if step.fallback_tool else ()))
-    return (step,) if isinstance(step, str) else ()
+    if isinstance(step, str):
+        return (step,)
+    if not isinstance(step, GuidedDecisionPoint):
+        return ()
+    if step.fallback_tool:
+        return (*step.candidate_tools, step.fallback_tool)
+    return tuple(step.candidate_tools)
 
 
 def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ...]:
@@ -700,11 +752,14 @@ def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ..
             if name in declared:
                 giving = [tool]
                 break
-            giving += [] if declared else [tool]
+            if not declared:
+                giving.append(tool)
         if not giving or any(tool.reads for tool in giving):
             return ()
-        effects = [place for place, tool in enumerate(before) if not tool.reads]
-        places |= {number for number, place in enumerate(effects) if before[place] in giving}
+        effects = [tool for tool in before if not tool.reads]
+        for place, tool in enumerate(effects):
+            if tool in giving:
+                places.add(place)
     return tuple(sorted(places))
 
 
@@ -725,7 +780,8 @@ async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise
-        return replace(run, status="failed", problem=describe_error(error))  # a part cancelled itself, nobody the turn
+        # A part cancelled itself, nobody the turn.
+        return replace(run, status="failed", problem=describe_error(error))
     except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the others continue
         return replace(run, status="failed", problem=describe_error(error))
 

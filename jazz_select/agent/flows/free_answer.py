@@ -38,13 +38,16 @@ class FreeAnswer:
         state = state.with_status_before()
         if self.loops is None:
             return replace(state, status="open", reason=state.reason or "no flow fits")
-        if (answer := self._answer_read(state)) and state.granted is None:
+        answer = self._answer_read(state)
+        # A granted call has to be made, whatever the reader answered.
+        if answer and state.granted is None:
             await _tell(answer)
-            told = join_paragraphs(state.text, answer)
-            return replace(state, status=_status_beside(state), text=told)
+            return replace(state, status=_status_beside(state), text=join_paragraphs(state.text, answer))
         approval = TurnApproval(self.approval, state.request.key, state.granted, state.request.conversation.pending)
-        top = state.agenda.top if state.way.about else None
-        flow, within = (self.flows.find(top.name), top.name) if top is not None else (None, "")
+        flow, within = None, ""
+        if state.way.about and state.agenda.top is not None:
+            within = state.agenda.top.name
+            flow = self.flows.find(within)
         reply = await self.loops.bound_to(state.request.context).talk(
             ConversationView.from_turn(state, self.titles.flow),
             within,
@@ -65,24 +68,23 @@ class FreeAnswer:
         )
         if reply.asked:
             return replace(state, status="confirming", pending=approval.pending)
-        return replace(
-            state,
-            status="failed" if reply.error and state.pending is None else _status_beside(state),
-            incomplete=reply.chain.incomplete,
-            reason=str(reply.error) if reply.error else state.reason,
-            error=reply.error or state.error,
-        )
+        state = replace(state, incomplete=reply.chain.incomplete)
+        if reply.error is None:
+            return replace(state, status=_status_beside(state))
+        status = "failed" if state.pending is None else _status_beside(state)
+        return replace(state, status=status, reason=str(reply.error), error=reply.error)
 
     async def answer_rest(self, state: TurnState, approval: TurnApproval) -> TurnState:
         """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
         if self.loops is None:
             return replace(state, text=left_open(state.rest))
-        if answer := self._answer_read(state):
+        answer = self._answer_read(state)
+        if answer:
             await _tell(answer)
             return replace(state, text=answer)
-        alone = replace(state, request=replace(state.request, message=state.rest))
+        rest = replace(state, request=replace(state.request, message=state.rest))
         reply = await self.loops.bound_to(state.request.context).talk(
-            ConversationView.from_turn(alone, self.titles.flow, agreed=True),
+            ConversationView.from_turn(rest, self.titles.flow, agreed=True),
             "",
             None,
             FlowRun(flow="", path=""),
@@ -102,21 +104,22 @@ class FreeAnswer:
         if not answer:
             return ""
         view = ConversationView.from_turn(state, self.titles.flow)
-        told = (
-            view.render_facts(),
-            view.request.message,
-            view.render_calls(),
-            *(each.content for each in view.earlier_messages),
-        )
-        return answer if names_only_what_was_told(answer, told) else ""
+        sources = [view.render_facts(), view.request.message, view.render_calls()]
+        sources += [stored.content for stored in view.earlier_messages]
+        if not names_only_what_was_told(answer, sources):
+            return ""
+        return answer
 
     def _relevant_tools(self, state: TurnState) -> Iterator[str]:
         """Yield the tools that may be relevant to a message: of earlier calls and of recalled flows."""
-        yield from (call.tool for call in reversed(state.request.conversation.calls))
-        selection = state.selection
-        for candidate in selection.decision.candidates if selection is not None else ():
+        for call in reversed(state.request.conversation.calls):
+            yield call.tool
+        if state.selection is None:
+            return
+        for candidate in state.selection.decision.candidates:
             flow = self.flows.find(candidate.flow_name)
-            yield from tools_named(flow) if flow is not None else ()
+            if flow is not None:
+                yield from tools_named(flow)
 
 
 async def _tell(answer: str) -> None:

@@ -58,13 +58,7 @@ class OptionLister:
         if tool is None:
             return self._note_unlisted(declared, f"there is no tool {choices.tool}")
         bound = bind_context(tool, self.context)
-        renamed = {argument: state.value(name) for argument, name in choices.arguments.items()}
-        facts = {**state.facts, **{name: value for name, value in renamed.items() if value is not None}}
-        schema = bound.input_schema
-        for name, (part, _) in fields(schema).items():
-            if name in facts:
-                facts[name], _ = in_type_of(facts[name], name, part, schema)
-        arguments, missing = arguments_of(bound, facts)
+        arguments, missing = arguments_of(bound, _facts_for(bound, choices, state))
         if missing:
             return self._note_unlisted(declared, f"{tool.name} needs {', '.join(missing)}")
         call = fingerprint(tool.name, filled_arguments(bound, arguments).arguments)
@@ -74,18 +68,34 @@ class OptionLister:
         called = await call_tool(bound, arguments, door="executor", timeout_s=_TIMEOUT_S, approve=self.approve)
         if called.error is not None and isinstance(called.error.cause, CannotDo | WrongValue):
             raise called.error.cause
-        found, why = (
-            (None, called.error.message) if called.error is not None else _read_options(called.output, choices, call)
-        )
-        if found is None:
-            return self._note_unlisted(declared, why)
-        self.known[declared.name] = found
-        return found
+        options, problem = None, ""
+        if called.error is None:
+            options, problem = _read_options(called.output, choices, call)
+        else:
+            problem = called.error.message
+        if options is None:
+            return self._note_unlisted(declared, problem)
+        self.known[declared.name] = options
+        return options
 
     def _note_unlisted(self, declared: Input, why: str) -> None:
         note = f"the choices of {declared.name} could not be listed, so any value is taken: {why}"
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _facts_for(tool: Tool, choices: ToolChoices, state: InputState) -> dict[str, Any]:
+    """Return what is known by the names and in the types of a tool's inputs."""
+    facts = dict(state.facts)
+    for argument, name in choices.arguments.items():
+        value = state.value(name)
+        if value is not None:
+            facts[argument] = value
+    schema = tool.input_schema
+    for name, (part, _) in fields(schema).items():
+        if name in facts:
+            facts[name], _ = in_type_of(facts[name], name, part, schema)
+    return facts
 
 
 def _read_options(output: object, choices: ToolChoices, call: str) -> tuple[InputOptions | None, str]:
@@ -112,11 +122,12 @@ def _options(entries: Sequence[Any], choices: ToolChoices, call: str) -> InputOp
         shown = escape_invisible(one_line(number_text(label)))
         found.setdefault(str(value), (value, beginning(shown, _LONGEST_LABEL)))
     count = Counter(label for _, label in found.values())
-    told: list[tuple[Any, str]] = []
+    labeled: list[tuple[Any, str]] = []
     for value, label in found.values():
         # Entries of one label are told apart by their values.
-        told.append((value, label if count[label] == 1 else f"{label} ({number_text(value)})"))
-    return InputOptions(entries=tuple(told), is_whole=len(entries) <= _MOST_READ, call=call)
+        own_label = label if count[label] == 1 else f"{label} ({number_text(value)})"
+        labeled.append((value, own_label))
+    return InputOptions(entries=tuple(labeled), is_whole=len(entries) <= _MOST_READ, call=call)
 
 
 def _is_plain(value: object) -> bool:
@@ -125,11 +136,8 @@ def _is_plain(value: object) -> bool:
 
 def stored_options(options: Mapping[str, InputOptions]) -> dict[str, InputOptions]:
     """Return choices as a conversation keeps them: of a long list only the first."""
-    return {
-        name: InputOptions(
-            entries=each.entries[:_MOST_STORED],
-            is_whole=each.is_whole and len(each.entries) <= _MOST_STORED,
-            call=each.call,
-        )
-        for name, each in options.items()
-    }
+    stored: dict[str, InputOptions] = {}
+    for name, each in options.items():
+        is_whole = each.is_whole and len(each.entries) <= _MOST_STORED
+        stored[name] = InputOptions(entries=each.entries[:_MOST_STORED], is_whole=is_whole, call=each.call)
+    return stored

@@ -6,7 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.agent.conversation import OpenFlow, PastCall
+from jazz_select.agent.conversation import FlowStatus, OpenFlow, PastCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.after_run import FlowOutcome, after_run
 from jazz_select.agent.flows.branches import branch_in_time
@@ -58,7 +58,8 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
         "known": view.render_facts(),
         "effects": "\n".join(effects),
     }
-    if view.ledger is not None:  # stable parts first, for the provider's prompt cache
+    if view.ledger is not None:
+        # Stable parts first, for the provider's prompt cache.
         parts = {name: parts[name] for name in ("known", "procedure", "its steps", *parts)}
     return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
@@ -88,19 +89,25 @@ class OneFlow:
     keeps_failed: bool
 
     async def run(
-        self, state: TurnState, approval: TurnApproval, *, hears_first: bool = False
+        self, state: TurnState, approval: TurnApproval, *, reads_first: bool = False
     ) -> tuple[TurnState, FlowOutcome]:
         """Run the flow on top as far as it comes, and return the state after it; at least one flow has to be open.
 
-        With `hears_first` its model reads the message before any other, and may hand it back.
+        With `reads_first` its model reads the message before any other, and may hand it back.
         """
         top = state.agenda.flows[-1]
-        came = _Collected([], [], [])
+        collected = _Collected([], [], [])
         try:
-            run = await self._run(state, top, approval, came, hears_first=hears_first)
+            run = await self._run(state, top, approval, collected, reads_first=reads_first)
         except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
             run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-        outcome = FlowOutcome(run, tuple(came.replies), tuple(came.made), spent_budget() is not None, tuple(came.notes))
+        outcome = FlowOutcome(
+            run,
+            tuple(collected.replies),
+            tuple(collected.made),
+            is_cut=spent_budget() is not None,
+            notes=tuple(collected.notes),
+        )
         state = after_run(state, outcome, approval, self.gate, self.flows.tools, keeps_failed=self.keeps_failed)
         if self.flows.callers(top.name):
             state = with_called_flow_ended(state, run, self.flows, self.titles)
@@ -111,38 +118,40 @@ class OneFlow:
         state: TurnState,
         top: OpenFlow,
         approval: TurnApproval,
-        came: _Collected,
+        collected: _Collected,
         *,
-        hears_first: bool,
+        reads_first: bool,
     ) -> FlowRun:
-        replies, made, notes = came
+        replies, made, notes = collected
         flow = self.flows.find(top.name)
-        begun = FlowRun(flow=top.name, status="failed", begun=False)
+        unstarted = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
-            return replace(begun, problem=f"there is no flow {top.name!r} any more")
+            return replace(unstarted, problem=f"there is no flow {top.name!r} any more")
         found = returned_to(state, flow) if flow.calls else {}
         approval.found[top.name] = found
         approval.named[top.name] = _named_things(state, top, flow, self.flows)
         context = state.request.context
         if found:
+            # What the caller gives wins over what a called flow returned.
             context = {**context_from(found, flow, self.flows), **context}
-        begun = replace(begun, type=flow.type)
-        if (ended := await self._run_unbegun(begun, top, flow, {**found, **context})) is not None:
-            return ended
+        unstarted = replace(unstarted, type=flow.type)
+        withheld = await self._run_withheld(unstarted, top, flow, {**found, **context})
+        if withheld is not None:
+            return withheld
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             if self.loops is None:
                 return run
-            opening = "" if replies or hears_first else state.opening_of(part.name)
+            opening = "" if replies or reads_first else state.opening_of(part.name)
             has_begun = bool(opening or run.ran or top.status != "queued")
-            with reading_first(part.name if hears_first else ""):
+            with reading_first(part.name if reads_first else ""):
                 reply = await self.loops.bound_to(context).talk(
                     self._view(state, approval, made),
                     top.name,
                     part,
                     run,
                     approval,
-                    hears_first=hears_first,
+                    reads_first=reads_first,
                     hands_over=state.hands_over,
                     opening=opening,
                     known=None if has_begun else top.answers,
@@ -154,6 +163,9 @@ class OneFlow:
         async def choose(conditional: ConditionalFlow) -> int | None:
             return await branch_in_time(self.selector, conditional, state.request, top.request)
 
+        called_steps: list[str] = []
+        for callee in called_by(flow):
+            called_steps += steps_named(callee)
         runner = FlowRunner(
             executor=self.executor,
             before=top.parts,
@@ -175,45 +187,53 @@ class OneFlow:
                 known=dict(top.options),
                 notes=notes,
             ),
-            rejected=[name for name, each in top.choices.items() if not each],
-            called=[name for each in called_by(flow) for name in steps_named(each)],
+            rejected=[name for name, values in top.choices.items() if not values],
+            called=called_steps,
         )
         run = await runner.run(flow, {**top.answers, **context})
         wrong = {**top.wrong, **run.wrong}
         return replace(run, wrong={name: text for name, text in wrong.items() if name in run.asks})
 
-    async def _run_unbegun(
-        self, begun: FlowRun, top: OpenFlow, flow: BaseFlow, known: Mapping[str, Any]
+    async def _run_withheld(
+        self, unstarted: FlowRun, top: OpenFlow, flow: BaseFlow, known: Mapping[str, Any]
     ) -> FlowRun | None:
         """Return the run of a flow that does not begin, or does not go on; None for any other."""
         closed = await Availability.closed_among([flow], known)
         if closed.ids:
-            return replace(begun, problem="; ".join(closed.notes))
-        _ = [chain_of(part) for part in walk_flow(flow)]  # an invalid one raises before anything runs
+            return replace(unstarted, problem="; ".join(closed.notes))
+        for part in walk_flow(flow):
+            # An invalid chain raises before anything runs.
+            chain_of(part)
         if top.refusal:
-            return refused_run(begun, CannotDo(top.refusal), f"a check of {top.name}: cannot be done: {top.refusal}")
-        is_new = top.status == "queued" and not flow.manual
-        unclear = {name: each for name, each in top.choices.items() if each}
-        if is_new and unclear:
-            which = f"which is meant is not clear: {', '.join(unclear)}"
-            return replace(
-                begun, status="waiting", asks=tuple(unclear), choices=unclear, wrong=top.wrong, problem=which
-            )
-        if not flow.manual and (changed := self.gate.held_by_change(top, flow)):
-            why = "its steps have changed since it was begun"
-            return replace(begun, status="waiting", problem=why, wrong=top.wrong, changed=changed)
+            problem = f"a check of {top.name}: cannot be done: {top.refusal}"
+            return refused_run(unstarted, CannotDo(top.refusal), problem)
+        if flow.manual:
+            return None
+        unclear = {name: values for name, values in top.choices.items() if values}
+        if top.status == "queued" and unclear:
+            waiting = replace(unstarted, status="waiting", asks=tuple(unclear), choices=unclear, wrong=top.wrong)
+            return replace(waiting, problem=f"which is meant is not clear: {', '.join(unclear)}")
+        changed = self.gate.held_by_change(top, flow)
+        if changed:
+            problem = "its steps have changed since it was begun"
+            return replace(unstarted, status="waiting", problem=problem, wrong=top.wrong, changed=changed)
         return None
 
     def _run_with(self, reply: OpenFlowReply, run: FlowRun, flow: str) -> FlowRun:
         """Return a run that a model continued. If the model failed, the flow keeps its state, and repeats nothing."""
-        run = replace(run, final=run.final or any(each.final for each in reply.ran))
-        if self.flows.callers(flow):
-            run = replace(run, own={**run.own, **storable_fields(reply.found)[0]})
         ran = (*run.ran, *reply.ran)
+        run = replace(run, ran=ran, final=run.final or any(call.final for call in reply.ran))
+        if self.flows.callers(flow):
+            # Its callers take what its tools returned.
+            run = replace(run, own={**run.own, **storable_fields(reply.found)[0]})
         if reply.error is not None:
-            return replace(run, status="active", ran=ran, problem=str(reply.error))
-        status = "blocked" if reply.blocked else "done" if reply.finished else "active"
-        return replace(run, status=status, ran=ran, text=reply.text, problem=reply.blocked)
+            return replace(run, status="active", problem=str(reply.error))
+        status: FlowStatus = "active"
+        if reply.blocked:
+            status = "blocked"
+        elif reply.finished:
+            status = "done"
+        return replace(run, status=status, text=reply.text, problem=reply.blocked)
 
     def _decides(
         self,
@@ -225,15 +245,17 @@ class OneFlow:
         calls: Sequence[PastCall],
     ) -> DecisionCallback:
         view = self._view(state, approval, (*made, *calls))
-        points = [step for step in chain_of(flow) if isinstance(step, GuidedDecisionPoint)]
-        alone = {step.candidate_tools[0] for step in points if len(step.candidate_tools) == 1}
+        only_choices: set[str] = set()
+        for step in chain_of(flow):
+            if isinstance(step, GuidedDecisionPoint) and len(step.candidate_tools) == 1:
+                only_choices.add(step.candidate_tools[0])
 
         async def decide(context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
-            only = candidates[0].name if len(candidates) == 1 else ""
+            tools = [self.executor.tools[candidate.name] for candidate in candidates]
             # Its author names no other, and the user is asked before it is called.
-            if only in alone and approval.asks_user(self.executor.tools[only]):
-                return only
-            situation = decision_situation(view, flow, [self.executor.tools[each.name] for each in candidates])
+            if len(tools) == 1 and tools[0].name in only_choices and approval.asks_user(tools[0]):
+                return tools[0].name
+            situation = decision_situation(view, flow, tools)
             return await decision.decide(context, candidates, prompt, situation=situation)
 
         return cast("DecisionCallback", SimpleNamespace(decide=decide))
@@ -252,13 +274,24 @@ def _named_things(state: TurnState, top: OpenFlow, flow: BaseFlow, flows: KnownF
         return []
     looked_up, acted_on = set[str](), set[str]()
     for tool in tools:
-        (looked_up if tool.reads else acted_on).update(map(folded_name, fields(tool.input_schema)))
-    found = {name for each in flow.calls for name in state.called.get(each, {})}
-    own = {name: value for name, value in top.answers.items() if name not in found}
-    named = [value for name, value in own.items() if folded_name(name) in looked_up - acted_on]
-    return [value for value in named if isinstance(value, str) and _is_in_words(value)]
+        inputs = looked_up if tool.reads else acted_on
+        inputs.update(map(folded_name, fields(tool.input_schema)))
+    # What an action takes stands in the question itself.
+    only_looked_up = looked_up - acted_on
+    found: set[str] = set()
+    for callee in flow.calls:
+        found.update(state.called.get(callee, {}))
+    named: list[str] = []
+    for name, value in top.answers.items():
+        if name in found or folded_name(name) not in only_looked_up:
+            continue
+        if isinstance(value, str) and _is_in_words(value):
+            named.append(value)
+    return named
 
 
 def _is_in_words(value: str) -> bool:
     """Whether a value names something in words: not by a number, a code or an address."""
-    return 0 < len(value.strip()) <= _LONGEST_NAME and "@" not in value and not any(map(str.isdigit, value))
+    if not 0 < len(value.strip()) <= _LONGEST_NAME:
+        return False
+    return "@" not in value and not any(map(str.isdigit, value))

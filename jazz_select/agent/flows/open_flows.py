@@ -24,6 +24,7 @@ from jazz_select.agent.chain.prompts import (
 from jazz_select.agent.chain.transcript import (
     AssistantText,
     Chain,
+    Entry,
     FormatRestarted,
     ToolRequest,
     ToolResult,
@@ -177,36 +178,47 @@ class OpenFlowQuestion:
 
     def messages(self, native: bool = False) -> list[Message]:  # noqa: FBT001, FBT002 - as a chain asks for them
         """Return the prompt; `native` if tools are called in the provider's own format."""
-        return self._afresh(native=native) if self.shown is None else self._growing_messages(self.shown, native=native)
+        if self.shown is None:
+            return self._fresh_messages(native=native)
+        return self._growing_messages(self.shown, native=native)
 
-    def _afresh(self, *, native: bool) -> list[Message]:
-        calls, (earlier, left_out) = self.view.render_calls(), self.view.recent()
+    def _fresh_messages(self, *, native: bool) -> list[Message]:
+        earlier, left_out = self.view.recent()
         if not self.flow:
             case = f"{_NONE_FITS} {_NO_PROCEDURE.format(where='below')}"
         elif self.only_about:
             case = f"{_ABOUT.format(which=_BELOW)}\n\n{self.procedure}"
         else:
-            called = f"; to the user this one is {json_line(self._title)}" if self._title else ""
-            case = f"{_procedure_text(_BELOW, called, native=native)}\n\n{self.procedure}"
-        parts = (
+            title = f"; to the user this one is {json_line(self._title)}" if self._title else ""
+            case = f"{_procedure_text(_BELOW, title, native=native)}\n\n{self.procedure}"
+        system = join_paragraphs(
             self.system,
             case,
             "" if self.flow else self._can_do,
             *self._waiting_flows,
             self._facts_text,
             self._other_flows_text,
-            f"{_CALLS}\n{calls}" if calls else "",
+            _headed(_CALLS, self.view.render_calls()),
             self._lost_outputs_text,
             f"[… {left_out} earlier messages of this conversation are left out …]" if left_out else "",
         )
-        return [
-            Message(role="system", content=_join_paragraphs(parts)),
-            *(replace(each, content=_as_said(each.content)) for each in earlier),
-            Message(role="user", content=_as_said(self.view.request.message) or "(nothing)"),
-        ]
+        messages = [Message(role="system", content=system)]
+        for message in earlier:
+            messages.append(replace(message, content=_mark_headings(message.content)))
+        request = _mark_headings(self.view.request.message)
+        messages.append(Message(role="user", content=request or "(nothing)"))
+        return messages
 
     def _growing_messages(self, shown: Sequence[FirstText], *, native: bool) -> list[Message]:
-        rules = (
+        texts = list(shown)
+        tools_text = ""
+        if native:
+            # The provider is given the tools beside the messages.
+            texts = [each for each in shown if each.what != "tool"]
+        elif self.always:
+            tools_text = _headed("TOOLS SHOWN:", tool_lines(self.always))
+        # The same in every turn, so that providers can cache it.
+        system = join_paragraphs(
             self.system,
             _IN_TURN,
             f"WITH A PROCEDURE. {_procedure_text(_NAMED, '', native=native)}",
@@ -215,40 +227,36 @@ class OpenFlowQuestion:
             NATIVE_INSTRUCTIONS if native else INSTRUCTIONS,
             self._facts_text,
             self._can_do,
-            f"TOOLS SHOWN:\n{tool_lines(self.always)}" if self.always and not native else "",
+            tools_text,
         )
-        texts = list(shown)
-        if native:  # the provider is given the tools beside the messages
-            texts = [each for each in shown if each.what != "tool"]
         now = f"{_NOW}\n{self._present(native=native)}"
-        return [
-            Message(role="system", content=_join_paragraphs(rules)),
-            *_in_turn(self.view, texts, now),
-        ]
+        return [Message(role="system", content=system), *_in_turn(self.view, texts, now)]
 
     def _present(self, *, native: bool) -> str:
         """Return what holds in this turn alone, which stands last so that all before it stays as it was."""
         case = f"WITHOUT A PROCEDURE. {_NONE_FITS}"
         if self.flow:
             kind = "ASKED ABOUT A PROCEDURE" if self.only_about else "WITH A PROCEDURE"
-            called = f"; to the user it is {json_line(self._title)}" if self._title else ""
-            case = f"{kind}: {name_shown(self.flow)}{called}."
+            title = f"; to the user it is {json_line(self._title)}" if self._title else ""
+            case = f"{kind}: {name_shown(self.flow)}{title}."
         usable = self.usable.values() if native else self.usable
         usable_names = ", ".join(map(name_shown, usable))
-        calls = "\n".join(each.text for each in self.view.call_lines() if not each.turn)
-        paragraphs = (
+        calls_now = [line.text for line in self.view.call_lines() if not line.turn]
+        return join_paragraphs(
             case,
             f"Tools that may be called now: {usable_names or 'none'}.",
             *self._waiting_flows,
             self._other_flows_text,
-            f"{_CALLS_THEN}\n{calls}" if calls else "",
+            _headed(_CALLS_THEN, "\n".join(calls_now)),
             self._lost_outputs_text,
         )
-        return _join_paragraphs(paragraphs)
 
     @property
     def _title(self) -> str:
-        return next((each.title for each in self.view.flows if each.name == self.within), "")
+        for flow in self.view.flows:
+            if flow.name == self.within:
+                return flow.title
+        return ""
 
     @property
     def _waiting_flows(self) -> tuple[str, ...]:
@@ -272,51 +280,59 @@ class OpenFlowQuestion:
 
     @property
     def _facts_text(self) -> str:
-        facts = self.view.render_facts()
-        return f"{_FACTS}\n{facts}" if facts else ""
+        return _headed(_FACTS, self.view.render_facts())
 
     @property
     def _can_do(self) -> str:
-        return f"{_OFFERS}{'; '.join(map(json_line, self.offers))}." if self.offers else ""
+        if not self.offers:
+            return ""
+        return f"{_OFFERS}{'; '.join(map(json_line, self.offers))}."
 
     @property
     def _other_flows_text(self) -> str:
-        others = self.view.render_flows(but=self.within)
-        return f"{_OTHERS}\n{others}" if others else ""
+        return _headed(_OTHERS, self.view.render_flows(but=self.within))
 
     @property
     def _lost_outputs_text(self) -> str:
-        gone = ", ".join(map(name_shown, self.lost))
-        return f"Returned before and no longer known: {gone}." if gone else ""
+        if not self.lost:
+            return ""
+        return f"Returned before and no longer known: {', '.join(map(name_shown, self.lost))}."
 
 
-def _procedure_text(which: str, called: str, *, native: bool) -> str:
-    return _PROCEDURE.format(which=which, title=called, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
+def _procedure_text(which: str, title: str, *, native: bool) -> str:
+    return _PROCEDURE.format(which=which, title=title, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
 
 
-def _join_paragraphs(parts: Iterable[str]) -> str:
-    return "\n\n".join(part for part in parts if part)
+def _headed(heading: str, text: str) -> str:
+    """Return a text below its heading; empty without a text."""
+    if not text:
+        return ""
+    return f"{heading}\n{text}"
 
 
 def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> Iterator[Message]:
     """Yield the conversation, each user message after what was shown and called before it; the last after `now`."""
-    new = sorted([*_calls_then(view), *((each.turn, each.text) for each in shown)], key=lambda each: each[0])
-    said = view.steady()
-    left_out = said[0][0] - 1 if said else 0
-    before = [f"[… {left_out} earlier turns of this conversation are left out …]"] if left_out > 0 else []
-    for then, message in said:
-        if message.role == "user":
-            before += [text for came, text in new if came <= then]
-            new = [each for each in new if each[0] > then]
-            yield Message(role="user", content=_append_message(before, message.content))
-            before = []
-        else:
+    texts = [*_calls_then(view), *((each.turn, each.text) for each in shown)]
+    texts.sort(key=lambda each: each[0])
+    messages = view.steady()
+    before: list[str] = []
+    left_out = messages[0][0] - 1 if messages else 0
+    if left_out > 0:
+        before.append(f"[… {left_out} earlier turns of this conversation are left out …]")
+    for turn, message in messages:
+        if message.role != "user":
             yield replace(message, content=_PARTS.sub(r"[said: \1]", message.content))
-    before += [text for _, text in new]
+            continue
+        while texts and texts[0][0] <= turn:
+            before.append(texts.pop(0)[1])
+        yield Message(role="user", content=_append_message(before, message.content))
+        before = []
+    before += [text for _, text in texts]
     yield Message(role="user", content=_append_message([*before, now], view.request.message or "(nothing)"))
 
 
-def _as_said(text: str) -> str:
+def _mark_headings(text: str) -> str:
+    """Mark our own headings in what was said, so that none of it passes for one of our parts."""
     return _HEADING.sub(r"[said: \1]", text)
 
 
@@ -328,10 +344,11 @@ def shown_texts(
     for (turn, what), group in groupby(shown, key=lambda each: (each.turn, each.what)):
         names = [each.name for each in group]
         if what == "tool":
-            texts.append(FirstText(what, f"TOOLS SHOWN:\n{tool_lines(tools[name] for name in names)}", turn))
-        else:
-            procedure_texts = (f"PROCEDURE SHOWN: {name_shown(name)}\n{procedures[name]}" for name in names)
-            texts += [FirstText(what, text, turn) for text in procedure_texts]
+            lines = tool_lines(tools[name] for name in names)
+            texts.append(FirstText(what, f"TOOLS SHOWN:\n{lines}", turn))
+            continue
+        for name in names:
+            texts.append(FirstText(what, f"PROCEDURE SHOWN: {name_shown(name)}\n{procedures[name]}", turn))
     return texts
 
 
@@ -386,7 +403,9 @@ class OpenFlowReply:
         """The text for the user: the answer, or the model's text beside a call that needs approval."""
         if self.report is not None:
             return self.report
-        return _text_before_approval(self.chain) if self.asked else self.chain.text
+        if self.asked:
+            return _text_before_approval(self.chain)
+        return self.chain.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,7 +438,7 @@ class OpenFlows:
         *,
         only_about: bool = False,
         near: Sequence[str] = (),
-        hears_first: bool = False,
+        reads_first: bool = False,
         hands_over: bool = False,
         opening: str = "",
         known: Mapping[str, Any] | None = None,
@@ -434,7 +453,7 @@ class OpenFlows:
             approval: Approves calls in this turn.
             only_about: Whether to answer a question about the flow and do nothing else.
             near: Without a flow, the tools that may be relevant, the likeliest first.
-            hears_first: Whether no model has read yet if the message is for this flow. Then what it hands over ends its
+            reads_first: Whether no model has read yet if the message is for this flow. Then what it hands over ends its
                 work; else it goes on with what is its own.
             hands_over: Whether it may hand over another wish though a model has read the message before.
             opening: Its first reply, if it gave that when it read the message; it saw what it had to be given for.
@@ -443,9 +462,9 @@ class OpenFlows:
         """
         tools = self._usable(flow, near, view.request.conversation.look_ups)
         if only_about:
-            tools = [each for each in tools if each.reads]
-        following = flow is not None and not only_about
-        goes_on = following and hands_over and not hears_first
+            tools = [tool for tool in tools if tool.reads]
+        follows = flow is not None and not only_about
+        goes_on = follows and hands_over and not reads_first
         reports = _Reports()
         question, offered = await self._complete_question(
             OpenFlowQuestion(
@@ -453,22 +472,25 @@ class OpenFlows:
             ),
             flow,
             tools,
-            reports.tools(hands_back=hears_first or goes_on) if following else [],
+            reports.tools(hands_back=reads_first or goes_on) if follows else [],
         )
-        place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
+        # A look-up for an answer does not count as a call of the flow.
+        place = "" if only_about else within
         approve = approval.verdict_at(place, run.path, run.ran)
 
         @self_bounded
         async def approve_unless_ending(call: ToolCall) -> Verdict:
-            return Allow() if call.tool in _ENDS_WITH else await approve(call)
+            if call.tool in _ENDS_WITH:
+                return Allow()
+            return await approve(call)
 
         steps = approval.granted_steps(place, run.path)
-        closing = approval.closing_for(view.request.message) if steps and following else ""
-        if flow is not None and following and known is not None and not steps:
+        closing = approval.closing_for(view.request.message) if steps and follows else ""
+        if flow is not None and follows and known is not None and not steps:
             # Of the open tools, no author said that the flow looks anything up with them.
             named = set(tools_named(flow))
-            steps = look_ups_of([each for each in tools if each.name in named], known)
-        options = self._options_for(run, {each.name for each in offered} - {*question.usable})
+            steps = look_ups_of([tool for tool in tools if tool.name in named], known)
+        options = self._options_for(run, {tool.name for tool in offered}.difference(question.usable))
         options = replace(options, approve=approve_unless_ending, on_event=listener())
         try:
             chain = await run_loop(
@@ -485,34 +507,48 @@ class OpenFlows:
                 announce=approval.announcing(place, run.path),
                 returned=approval.record_result,
                 in_pieces=True,
-                ends_with=_ENDS_WITH if hears_first else _ENDS_OWN,
+                ends_with=_ENDS_WITH if reads_first else _ENDS_OWN,
                 tools_described=view.ledger is not None,
                 opening=opening,
             )
         except ChainError as error:
             chain = error.chain
-            return OpenFlowReply(
-                chain=chain, error=error, ran=self._past_calls(chain), found=self._returned_fields(chain)
-            )
+            found = self._returned_fields(chain)
+            return OpenFlowReply(chain=chain, error=error, ran=self._past_calls(chain), found=found)
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
-        asked = chain.status == "asked"
-        if asked and reports.closings:
-            approval.close_with(reports.closings[-1], chain.asked)
         if closing and chain.answer and not chain.records:
-            reports.ends.append("")  # what was approved is made, and the model said before that this ends the flow
-        report = self._report(_text_before_approval(chain) if asked else chain.text, chain)
+            # What was approved is made, and the model said before that this ends the flow.
+            reports.ends.append("")
+        reply = await self._reply_of(chain, reports, approval)
+        if flow is not None:
+            return reply
+        return replace(reply, look_ups=tuple(tool.name for tool in tools if tool.reads))
+
+    async def _reply_of(self, chain: Chain, reports: "_Reports", approval: TurnApproval) -> OpenFlowReply:
+        """Return the reply of a chain, and keep what is told once the calls that it asks about are made."""
+        asked = chain.status == "asked"
+        text = chain.text
+        if asked:
+            text = _text_before_approval(chain)
+            if reports.closings:
+                approval.close_with(reports.closings[-1], chain.asked)
+        report = self._report(text, chain)
         if report is not None and not report.endswith(chain.text):
+            # The text may have been streamed before its calls were refused.
             await tell(listener(), FormatRestarted(problem="the text does not tell what was not done"))
+        finished, blocked = False, ""
+        if reports.ends and not asked:
+            blocked = reports.ends[-1]
+            finished = not blocked
         return OpenFlowReply(
             chain=chain,
             report=report,
             found=self._returned_fields(chain),
-            finished=reports.ends[-1:] == [""] and not asked,
-            blocked=reports.ends[-1] if reports.ends and not asked else "",
+            finished=finished,
+            blocked=blocked,
             ran=self._past_calls(chain),
             asked=asked,
-            look_ups=tuple(each.name for each in tools if flow is None and each.reads),
             wishes=tuple(dict.fromkeys(reports.wishes)),
         )
 
@@ -540,7 +576,7 @@ class OpenFlows:
         lines = {name: brief_tool_line(self.tools[name]) for name in dict.fromkeys(names)}
         return Procedure(tuple(map(one_line, flow.steps)), lines)
 
-    def _report(self, said: str, chain: Chain) -> str | None:
+    def _report(self, text: str, chain: Chain) -> str | None:
         """Return what is told in place of a model's text if calls were refused; None if the text may stand.
 
         A text in which nothing denies anything may say done of what was not. What was made, what was not and what has
@@ -550,33 +586,44 @@ class OpenFlows:
         results = _results(chain)
         refused = self._effects(_refused_calls(results))
         doubtful = self._doubtful_tools(results)
-        denies = has_denial(said)
+        denies = has_denial(text)
         if not refused and (not doubtful or denies):
             return None
-        not_made = [say("not_made", calls="; ".join(refused))] if refused else []
-        in_doubt = [say("in_doubt", tool=name) for name in doubtful]
-        undone = " ".join((*not_made, *in_doubt))
+        undone: list[str] = []
+        if refused:
+            undone.append(say("not_made", calls="; ".join(refused)))
+        undone += [say("in_doubt", tool=name) for name in doubtful]
         if denies:
-            return f"{undone}\n\n{said}"
-        made = self._effects((each, arguments) for each, arguments in results if each.ok)
-        told = " ".join((*((say("done_now", tools="; ".join(made)),) if made else ()), undone))
-        asked = " ".join(each.strip() for each in SENTENCES.findall(said) if not QUESTION_MARKS.isdisjoint(each))
-        return join_paragraphs(told, asked)
+            return f"{' '.join(undone)}\n\n{text}"
+        outcomes = undone
+        made = self._effects([(result, arguments) for result, arguments in results if result.ok])
+        if made:
+            outcomes = [say("done_now", tools="; ".join(made)), *undone]
+        questions: list[str] = []
+        for sentence in SENTENCES.findall(text):
+            if not QUESTION_MARKS.isdisjoint(sentence):
+                questions.append(sentence.strip())
+        return join_paragraphs(" ".join(outcomes), " ".join(questions))
 
     def _doubtful_tools(self, results: Sequence[_Result]) -> list[str]:
         """Return the names for users of the tools that change something and have a call of unknown outcome."""
-        tools = [self.tools[each.tool] for each in _doubtful_calls(results) if each.tool in self.tools]
-        return list(dict.fromkeys(tool.display_name for tool in tools if not tool.reads))
+        names: dict[str, None] = {}
+        for result in _doubtful_calls(results):
+            tool = self.tools.get(result.tool)
+            if tool is not None and not tool.reads:
+                names[tool.display_name] = None
+        return list(names)
 
     def _effects(self, results: Iterable[_Result]) -> list[str]:
         """Return the calls with these results in words, without those of tools that only read."""
-        told: list[str] = []
-        for each, arguments in results:
-            tool = self.tools.get(each.tool)
+        calls: dict[str, None] = {}
+        for result, arguments in results:
+            tool = self.tools.get(result.tool)
             if tool is None or tool.reads:
                 continue
-            told.append(describe_call(tool.display_name, "", {} if display_problem("", arguments) else arguments))
-        return list(dict.fromkeys(told))
+            shown: Mapping[str, Any] = {} if display_problem("", arguments) else arguments
+            calls[describe_call(tool.display_name, "", shown)] = None
+        return list(calls)
 
     async def _complete_question(
         self, draft: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
@@ -619,7 +666,8 @@ class OpenFlows:
             now.insert(0, ("procedure", flow.name))
         before = ledger.rest
         procedures = await self._procedures(before, flow)
-        while before is not ledger.rest:  # a concurrent part has added to the ledger meanwhile
+        while before is not ledger.rest:
+            # A concurrent part has added to the ledger meanwhile.
             before = ledger.rest
             procedures = await self._procedures(before, flow)
         gone: list[str] = []
@@ -645,8 +693,13 @@ class OpenFlows:
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
         flows = {each.name: self.find(each.name) for each in shown if each.what == "procedure"}
-        flows |= {flow.name: flow} if flow is not None else {}
-        return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
+        if flow is not None:
+            flows[flow.name] = flow
+        procedures: dict[str, str] = {}
+        for name, live in flows.items():
+            if live is not None:
+                procedures[name] = await prompt_of(live, chosen=True)
+        return procedures
 
     def _options_for(self, run: FlowRun, not_now: AbstractSet[str]) -> ChainOptions:
         """Return options that refuse tools in `not_now`, and destructive calls that omit a lost value."""
@@ -671,22 +724,22 @@ class OpenFlows:
 
     def _returned_fields(self, chain: Chain) -> dict[str, Any]:
         """Return the fields of what tools returned; of an output that declares its fields, only those."""
-        found: dict[str, Any] = {}
-        for each in chain.entries:
-            if not isinstance(each, ToolResult) or not each.ok or each.tool not in self.tools:
+        returned: dict[str, Any] = {}
+        for entry in chain.entries:
+            if not isinstance(entry, ToolResult) or not entry.ok or entry.tool not in self.tools:
                 continue
-            declared = {slot.name for slot in outputs(self.tools[each.tool])}
-            found |= {
-                name: value for name, value in output_fields(each.output).items() if not declared or name in declared
-            }
-        return found
+            declared = {slot.name for slot in outputs(self.tools[entry.tool])}
+            for name, value in output_fields(entry.output).items():
+                if not declared or name in declared:
+                    returned[name] = value
+        return returned
 
     def _past_calls(self, chain: Chain) -> tuple[PastCall, ...]:
-        return tuple(
-            self._stored_call(each, arguments)
-            for each, arguments in _results(chain)
-            if each.tool in self.tools and each.called
-        )
+        calls: list[PastCall] = []
+        for result, arguments in _results(chain):
+            if result.tool in self.tools and result.called:
+                calls.append(self._stored_call(result, arguments))
+        return tuple(calls)
 
     def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> PastCall:
         output = result.output if result.ok else f"failed: {result.error}"
@@ -704,18 +757,19 @@ class OpenFlows:
         own = [self.tools[name] for name in names if name in self.tools]
         if flow is not None and flow.takes_open_tools:
             open_tools = self._usable(None, near, before)
-            return [*own, *(each for each in open_tools if each.name not in names)]
+            return own + [tool for tool in open_tools if tool.name not in names]
         if names or (flow is not None and flow.takes_open_tools is False):
             return own
         if self.open_tools == "all":
             return list(self.tools.values())
-        reading = [each for each in self.tools.values() if each.reads and self.open_tools == "read"]
+        if self.open_tools != "read":
+            return []
+        reading = {tool.name: tool for tool in self.tools.values() if tool.reads}
         if len(reading) <= _MOST_OPEN or flow is not None:
-            return reading
-        known = {each.name: each for each in reading}
-        now = [name for name in dict.fromkeys(near) if name in known][:_MOST_OPEN]
-        names = [name for name in dict.fromkeys((*now, *before)) if name in known]
-        return [known[name] for name in names[:MOST_LOOK_UPS]]
+            return list(reading.values())
+        now = [name for name in dict.fromkeys(near) if name in reading][:_MOST_OPEN]
+        names = [name for name in dict.fromkeys((*now, *before)) if name in reading]
+        return [reading[name] for name in names[:MOST_LOOK_UPS]]
 
 
 _NOT_MADE: Final = frozenset(("denied", "claim", "reference", ""))
@@ -729,56 +783,75 @@ def _refused_calls(results: Sequence[_Result]) -> list[_Result]:
     refused repetition of a call that was made, or may have been, is none: it would be told as not done.
     """
     refused: list[_Result] = []
-    for place, (each, arguments) in enumerate(results):
-        if each.ok or each.called or each.unknown or each.fault not in _NOT_MADE:
+    for place, (result, arguments) in enumerate(results):
+        if result.ok or result.called or result.unknown or result.fault not in _NOT_MADE:
             continue
-        before = [other for other, given in results[:place] if other.tool == each.tool and given == arguments]
-        if any(other.ok or other.unknown for other in before):
+        if _is_repetition(result, arguments, results[:place]):
             continue
-        is_denied = each.fault in {"denied", "claim"}
-        later = [given for other, given in results[place + 1 :] if other.ok and other.tool == each.tool]
-        was_made = arguments in later if is_denied else bool(later)
+        made_later: list[Mapping[str, Any]] = []
+        for other, other_arguments in results[place + 1 :]:
+            if other.ok and other.tool == result.tool:
+                made_later.append(other_arguments)
+        if result.fault in {"denied", "claim"}:
+            was_made = arguments in made_later
+        else:
+            was_made = bool(made_later)
         if not was_made:
-            refused.append((each, arguments))
+            refused.append((result, arguments))
     return refused
+
+
+def _is_repetition(result: ToolResult, arguments: Mapping[str, Any], before: Sequence[_Result]) -> bool:
+    """Whether the same call was made before, or may have been."""
+    for other, other_arguments in before:
+        is_same = other.tool == result.tool and other_arguments == arguments
+        if is_same and (other.ok or other.unknown):
+            return True
+    return False
 
 
 def _doubtful_calls(results: Sequence[_Result]) -> list[ToolResult]:
     """Return the calls of unknown outcome that no later call with the same arguments has settled."""
     doubtful: list[ToolResult] = []
-    for place, (each, arguments) in enumerate(results):
-        if not each.unknown:
+    for place, (result, arguments) in enumerate(results):
+        if not result.unknown:
             continue
-        is_settled = any(
-            other.ok and other.tool == each.tool and given == arguments for other, given in results[place + 1 :]
-        )
-        if not is_settled:
-            doubtful.append(each)
+        succeeded = [(other.tool, given) for other, given in results[place + 1 :] if other.ok]
+        if (result.tool, arguments) not in succeeded:
+            doubtful.append(result)
     return doubtful
 
 
 def _results(chain: Chain) -> list[_Result]:
     """Return the results of a chain, in order; without arguments where the call is no longer kept."""
-    given = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
-    results = [each for each in chain.entries if isinstance(each, ToolResult)]
-    return [(each, given.get((each.round, each.id), {})) for each in results]
+    arguments: dict[tuple[int, str], Mapping[str, Any]] = {}
+    results: list[_Result] = []
+    for entry in chain.entries:
+        if isinstance(entry, ToolRequest):
+            arguments[entry.round, entry.id] = entry.arguments
+        elif isinstance(entry, ToolResult):
+            results.append((entry, arguments.get((entry.round, entry.id), {})))
+    return results
 
 
 def _without_calls(answer: str) -> str:
     read = read_tool_reply(answer)
-    return read.text if read.kind in {"calls", "mixed"} else answer
+    if read.kind not in {"calls", "mixed"}:
+        return answer
+    return read.text
 
 
 def _text_before_approval(chain: Chain) -> str:
     """Return the model's text right before the calls that need approval."""
-    rest = list(chain.entries)
-    while rest and not isinstance(rest[-1], AssistantText):
-        rest.pop()
-    following = chain.entries[len(rest)] if rest and len(rest) < len(chain.entries) else None
-    asked = {each.round for each in chain.asked}
-    last = rest[-1] if rest else None
-    is_of_them = isinstance(following, ToolRequest) and following.round in asked
-    return beginning(last.text, _LONGEST_BESIDE) if isinstance(last, AssistantText) and is_of_them else ""
+    asked_rounds = {request.round for request in chain.asked}
+    following: Entry | None = None
+    for entry in reversed(chain.entries):
+        if isinstance(entry, AssistantText):
+            # An earlier text was said of other calls.
+            is_of_them = isinstance(following, ToolRequest) and following.round in asked_rounds
+            return beginning(entry.text, _LONGEST_BESIDE) if is_of_them else ""
+        following = entry
+    return ""
 
 
 @dataclass(slots=True)

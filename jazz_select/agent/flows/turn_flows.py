@@ -38,7 +38,7 @@ class TurnFlows:
         """Run the flow on top, then the flows queued below it, and answer what was said beside a yes."""
         request, granted = state.request, state.granted
         approval = TurnApproval(self.approval, request.key, granted, request.conversation.pending)
-        state = await self._run(state.with_status_before(), approval, hears_first=state.way.is_first)
+        state = await self._run(state.with_status_before(), approval, reads_first=state.way.is_first)
         state = with_handover(state, self.one.flows)
         if state.rest and (granted is None or granted.door == "executor"):
             state = await self.answers.answer_rest(state, approval)
@@ -54,7 +54,7 @@ class TurnFlows:
         state = await self._run(replace(state, agenda=agenda, hands_over=False), approval)
         return with_handover(state, self.one.flows)
 
-    async def _run(self, state: TurnState, approval: TurnApproval, *, hears_first: bool = False) -> TurnState:
+    async def _run(self, state: TurnState, approval: TurnApproval, *, reads_first: bool = False) -> TurnState:
         wishes: list[str] = []
         while (top := state.agenda.top) is not None:
             flow = self.one.flows.find(top.name)
@@ -65,9 +65,9 @@ class TurnFlows:
                 top = with_results(state, top, flow, self.one.titles)
                 state = replace(state, agenda=state.agenda.with_top(top))
             await tell_turn(FlowChosen(flow=top.name))
-            is_first = hears_first and not state.runs
+            is_first = reads_first and not state.runs
             opened = len(state.agenda.flows)
-            state, outcome = await self.one.run(state, approval, hears_first=is_first)
+            state, outcome = await self.one.run(state, approval, reads_first=is_first)
             spent, following = spent_budget(), state.agenda.top
             if outcome.wishes and is_first and state.pending is None:
                 is_begun = any(each.ran for each in outcome.replies)

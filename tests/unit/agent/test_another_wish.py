@@ -130,7 +130,7 @@ async def test_a_model_that_hands_over_again_and_again_ends() -> None:
     assert len(model.calls) <= 7
 
 
-async def test_the_flow_that_hears_first_hands_back_the_whole_message() -> None:
+async def test_the_flow_that_reads_first_hands_back_the_whole_message() -> None:
     log: list[str] = []
     model = ScriptedModel(calls(PAY), "It is paid. What else?", calls(wish()), MAILS)
     *_, result = await talk(agent_of(log, model, asks=False), "pays", WISH)
