@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jazz_select.agent.conversation import PendingCall
 from jazz_select.agent.reading.expressions.reader import (
@@ -97,7 +98,10 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingCont
     if not fitting:
         return {}
     first = next(iter(wanted))
-    return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+    if first in fitting:
+        return {first: fitting[first]}
+    # Of several that it may answer, none was asked for first: nobody knows which is meant.
+    return fitting if len(fitting) == 1 else {}
 
 
 def fitting_inputs(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
@@ -106,8 +110,12 @@ def fitting_inputs(wanted: Mapping[str, Wanted], message: str, context: ReadingC
     if not wanted or not text or len(text) > _LONGEST_ANSWER:
         return {}
     alone = len(wanted) == 1
-    read = {name: _values_read(name, want, message.strip(), context, alone=alone) for name, want in wanted.items()}
-    return {name: values[0] for name, values in read.items() if values}
+    fitting: dict[str, Any] = {}
+    for name, want in wanted.items():
+        values = _read_values(name, want, message.strip(), context, alone=alone)
+        if values:
+            fitting[name] = values[0]
+    return fitting
 
 
 def unfit_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
@@ -118,9 +126,12 @@ def unfit_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingCon
     text, alone = message.strip(), len(wanted) == 1
     if not text.strip(EDGES) or len(text) > _LONGEST_ANSWER:
         return {}
-    read = {name: _values_read(name, want, text, context, alone=alone, fitting=False) for name, want in wanted.items()}
-    found = {name: values[0] for name, values in read.items() if values}
-    return found if len(found) == 1 else {}
+    unfit: dict[str, Any] = {}
+    for name, want in wanted.items():
+        values = _read_values(name, want, text, context, alone=alone, fitting=False)
+        if values:
+            unfit[name] = values[0]
+    return unfit if len(unfit) == 1 else {}
 
 
 def understood_answer(
@@ -144,15 +155,20 @@ def understood_answer(
     example = want.declared.example if want.declared is not None else ""
     if not whole and identifiers(example) and not has_denial(message, context):
         named = tuple(dict.fromkeys(identifiers(message)))
-        return {name: named} if len(named) == 1 and fits(name, named[0], want) else {}
+        if len(named) != 1 or not fits(name, named[0], want):
+            return {}
+        return {name: named}
+    is_question = not QUESTION_MARKS.isdisjoint(message)
     for each in alternatives(want.part, want.root):
         read = _expression(name, message, each.type, each.schema, context)
         if read is None or not read.understood or (whole and read.rest):
             continue
+        # A question that asks something beside a value gives none.
+        if is_question and not _asking_words().isdisjoint(normalized(read.rest).split()):
+            continue
         forms = [json_form(value) for value in read.understood]
         readings = tuple(form for form in forms if fits(name, form, want))
-        asks = not QUESTION_MARKS.isdisjoint(message) and not _asking_words().isdisjoint(normalized(read.rest).split())
-        if readings and not asks:
+        if readings:
             return {name: readings}
     return {}
 
@@ -175,21 +191,27 @@ def readings_of_time(
     if not name:
         return []
     kinds = {each: _kinds(want) for each, want in {**beside, **wanted}.items()}
-    hours = [each for each, own in kinds.items() if own == ["time"]]
-    if kinds[name] == ["date"] and len(hours) == 1:
+    time_inputs = [each for each, own in kinds.items() if own == ["time"]]
+    if kinds[name] == ["date"] and len(time_inputs) == 1:
+        # Without a zone: the day and the time are of the user's clock.
         moments = _both_halves(message, "datetime", replace(context, zone=None), name)
-        return [{name: each[:_ISO_DAY], hours[0]: each[_ISO_DAY + 1 :]} for each in moments]
-    (kind, *others) = kinds[name] or [None]
-    if kind is None or others:
+        return [{name: each[:_ISO_DAY], time_inputs[0]: each[_ISO_DAY + 1 :]} for each in moments]
+    if len(kinds[name]) != 1 or kinds[name][0] is None:
         return []
-    halves = _both_halves(message, kind, context, name)
-    return [{name: each} for each in halves] if len(halves) > 1 else []
+    halves = _both_halves(message, kinds[name][0], context, name)
+    if len(halves) < 2:  # noqa: PLR2004 - two halves
+        return []
+    return [{name: each} for each in halves]
 
 
 def _kinds(want: Wanted) -> list[Kind | None]:
     """Return the kinds of values that an input takes, but for the text of a number (`Decimal`)."""
     parts = [each for each in alternatives(want.part, want.root) if each.type != "null"]
-    return [kind_of(each.type, each.schema) for each in parts if not _is_text_of_number(each, parts)]
+    kinds: list[Kind | None] = []
+    for part in parts:
+        if not _is_text_of_number(part, parts):
+            kinds.append(kind_of(part.type, part.schema))
+    return kinds
 
 
 def _is_text_of_number(part: Alternative, beside: Sequence[Alternative]) -> bool:
@@ -206,15 +228,18 @@ def _both_halves(message: str, kind: Kind, context: ReadingContext, name: str) -
     if read.rest or read.in_doubt or len(read.understood) != 2:  # noqa: PLR2004 - two halves
         return []
     first, second = map(_with_day, read.understood)
-    is_half = first is not None and second is not None and abs(second - first) == _HALF_A_DAY
-    return [json_form(each) for each in read.understood] if is_half else []
+    if first is None or second is None or abs(second - first) != _HALF_A_DAY:
+        return []
+    return [json_form(each) for each in read.understood]
 
 
 def _with_day(value: object) -> datetime | None:
     """Return a time of the day, or one with a day, as a moment without a zone; None if a value is neither."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None)
-    return datetime.combine(date.min, value) if isinstance(value, time) else None
+    if isinstance(value, time):
+        return datetime.combine(date.min, value)
+    return None
 
 
 def answers_in_order(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
@@ -247,16 +272,18 @@ def _two_side_by_side(wanted: Mapping[str, Wanted], message: str, context: Readi
     is_telling = len(kinds) > 1 and kinds[0] != kinds[1] and all(len(each) == 1 for each in kinds)
     if not is_telling or len(words) > _MOST_SIDE_BY_SIDE or not {"date", "time", "duration"} & {*kinds[0], *kinds[1]}:
         return {}
-    first = {names[0]: wanted[names[0]]}
+    first, second = ({name: wanted[name]} for name in names)
     if bare_answer(first, message, context) or understood_answer(first, message, context, whole=True):
         return {}
-    found: list[dict[str, Any]] = []
+    splits: list[dict[str, Any]] = []
     for place in range(1, len(words)):
         one = bare_answer(first, " ".join(words[:place]), context)
-        other = bare_answer({names[1]: wanted[names[1]]}, " ".join(words[place:]), context) if one else {}
-        if one and other:
-            found.append({**one, **other})
-    return found[0] if len(found) == 1 else {}
+        if not one:
+            continue
+        other = bare_answer(second, " ".join(words[place:]), context)
+        if other:
+            splits.append({**one, **other})
+    return splits[0] if len(splits) == 1 else {}
 
 
 def several_answers(
@@ -270,11 +297,14 @@ def several_answers(
     name = next(iter(wanted), "")
     if not name:
         return []
-    meant = choices.get(name, ())
-    if len(meant) > 1 and is_every(message, len(meant)):
-        return [{name: value} for value in meant]
-    listed = (part.strip() for part in _between_listed().split(message.strip().strip(EDGES)))
-    parts = [part for part in listed if part and normalized(part) not in phrases()["courtesy"]]
+    offered = choices.get(name, ())
+    if len(offered) > 1 and is_every(message, len(offered)):
+        return [{name: value} for value in offered]
+    courtesies = phrases()["courtesy"]
+    parts: list[str] = []
+    for part in map(str.strip, _between_listed().split(message.strip().strip(EDGES))):
+        if part and normalized(part) not in courtesies:
+            parts.append(part)
     if not 1 < len(parts) <= _MOST_LISTED:
         return []
     found: list[dict[str, Any]] = []
@@ -295,25 +325,37 @@ def is_value(message: str, context: ReadingContext = _UNKNOWN) -> bool:
     return any(read_expression(message, kind, context).value is not None for kind in _DAY_OR_TIME)
 
 
-def _values_read(
+def _read_values(
     name: str, want: Wanted, text: str, context: ReadingContext, *, alone: bool, fitting: bool = True
 ) -> list[object]:
     found: list[object] = []
     parts = alternatives(want.part, want.root)
-    numbers = [
-        _expression(name, text, each.type, each.schema, context) for each in parts if each.type in {"number", "integer"}
-    ]
-    is_number = any(each is not None and (each.value is not None or each.understood) for each in numbers)
-    for each in parts:
-        if _is_text_of_number(each, parts) and (is_number or _is_machine_number(text)):
-            continue  # the text would hide that "1.234" has two readings, and that nobody writes "1e5"
-        expression = _expression(name, text, each.type, each.schema, context)
+    for part in parts:
+        # The text would hide that "1.234" has two readings, and that nobody writes "1e5".
+        if _is_text_of_number(part, parts) and (_is_number(name, parts, text, context) or _is_machine_number(text)):
+            continue
+        expression = _expression(name, text, part.type, part.schema, context)
         if expression is None:
-            own = _readings(_without_its_name(text.strip(EDGES).strip(), name), each.type, each.schema, alone=alone)
-            found += own or _members_by_value(name, text, each.schema, context)
-        elif expression.value is not None and (alone or each.type != "boolean" or _is_spelt_flag(text)):
+            own = _readings(_without_its_name(text.strip(EDGES).strip(), name), part.type, part.schema, alone=alone)
+            found += own or _members_by_value(name, text, part.schema, context)
+            continue
+        # A yes answers a flag that was asked for alone.
+        is_answer = alone or part.type != "boolean" or normalized(text) in {"true", "false"}
+        if expression.value is not None and is_answer:
             found.append(json_form(expression.value))
-    return [value for value in found if not fitting or fits(name, value, want)]
+    if not fitting:
+        return found
+    return [value for value in found if fits(name, value, want)]
+
+
+def _is_number(name: str, parts: Sequence[Alternative], text: str, context: ReadingContext) -> bool:
+    """Whether a text says a number for one of the alternatives that take one, or several that it may mean."""
+    for part in parts:
+        if part.type in {"number", "integer"}:
+            read = _expression(name, text, part.type, part.schema, context)
+            if read is not None and (read.value is not None or read.understood):
+                return True
+    return False
 
 
 def _is_machine_number(text: str) -> bool:
@@ -325,27 +367,40 @@ def _is_machine_number(text: str) -> bool:
     return True
 
 
-def _is_spelt_flag(text: str) -> bool:
-    return normalized(text) in {"true", "false"}
-
-
 def _expression(name: str, text: str, type_: str, schema: Schema, context: ReadingContext) -> Expression | None:
     """Return what an answer says as a value of a type that is read by its words; None if the type is none of them."""
     kind = kind_of(type_, schema)
-    return None if kind is None else read_expression(text, kind, context, name)
+    if kind is None:
+        return None
+    return read_expression(text, kind, context, name)
 
 
 def _without_its_name(text: str, name: str) -> str:
     """Remove words that introduce the value or name the input: "my mail is a@b.org" becomes "a@b.org"."""
-    own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
-    said, table = text.split(), phrases()
+    words, table = text.split(), phrases()
     courtesies = table["courtesy"]
-    leading = (courtesies | table["yes"] | table["chooses"] | _LEADING | own) - table["adds"]
-    while len(said) > 1 and said[0].strip(EDGES).casefold() in leading:
-        said.pop(0)
-    while len(said) > 1 and said[-1].strip(EDGES).casefold() in courtesies:
-        said.pop()
-    return " ".join(said).strip(EDGES) if len(said) == 1 else text
+    leading = _leading_words(_names_of(name))
+    while len(words) > 1 and words[0].strip(EDGES).casefold() in leading:
+        words.pop(0)
+    while len(words) > 1 and words[-1].strip(EDGES).casefold() in courtesies:
+        words.pop()
+    if len(words) > 1:
+        return text
+    return " ".join(words).strip(EDGES)
+
+
+def _names_of(name: str) -> set[str]:
+    """Return the words in the name of an input, with their synonyms."""
+    words = set(name_words(name))
+    for word in name_words(name):
+        words.update(_ALSO.get(word, ()))
+    return words
+
+
+def _leading_words(own: AbstractSet[str]) -> frozenset[str]:
+    """Return the words that may introduce a value: `own` ones, and those of courtesy, agreement and choice."""
+    table = phrases()
+    return (table["courtesy"] | table["yes"] | table["chooses"] | _LEADING | own) - table["adds"]
 
 
 def plain_answer(wanted: Mapping[str, Wanted], message: str, context: ReadingContext = _UNKNOWN) -> dict[str, Any]:
@@ -401,26 +456,26 @@ def _word_answers(name: str, want: Wanted, text: str, context: ReadingContext) -
     """Return the answers to the author's question for a text: identifiers, or the whole text."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     example = want.declared.example if want.declared is not None else ""
-    if any("enum" in each.schema for each in kinds):
+    if not kinds:
         return []
-    if not kinds or any(each.type != "string" or _SHAPING & each.schema.keys() for each in kinds):
-        return []
+    for kind in kinds:
+        if kind.type != "string" or not _SHAPING.isdisjoint(kind.schema):
+            return []
     if not identifiers(example):
         return [text]
     found: list[object] = [*dict.fromkeys(identifiers(text))]
-    return found if len(found) == 1 and not _unaccounted_words(name, want, text, str(found[0]), context) else []
+    if len(found) != 1 or _unaccounted_words(name, want, text, str(found[0]), context):
+        return []
+    return found
 
 
 def _unaccounted_words(name: str, want: Wanted, text: str, found: str, context: ReadingContext) -> list[str]:
     """Return the words beside an identifier that neither introduce it nor are of its input or question."""
-    table = phrases()
     question = want.declared.question if want.declared is not None else ""
-    own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
-    own |= {*normalized(question).replace("?", " ").split()}
-    known = (own | table["courtesy"] | table["yes"] | table["chooses"] | _LEADING) - table["adds"]
-    said = (word.strip(EDGES) for word in normalized(text).split())
-    left = [word for word in said if word and word != normalized(found) and word not in known]
-    return [word for word in left if not says_nothing(word, context)]
+    own = _names_of(name) | set(normalized(question).replace("?", " ").split())
+    known = _leading_words(own) | {"", normalized(found)}
+    words = [word.strip(EDGES) for word in normalized(text).split()]
+    return [word for word in words if word not in known and not says_nothing(word, context)]
 
 
 def _plain(name: str, want: Wanted, text: str) -> list[object]:
@@ -467,11 +522,13 @@ def agreed_offer(asked: str, message: str) -> tuple[str, ...]:
 
     The question must name exactly one thing, so that the yes can mean no other.
     """
-    questions = [each.strip() for each in SENTENCES.findall(asked) if not QUESTION_MARKS.isdisjoint(each)]
+    questions = [sentence.strip() for sentence in SENTENCES.findall(asked) if not QUESTION_MARKS.isdisjoint(sentence)]
     if not questions or read_consent(message) != ("yes", ""):
         return ()
     offer = questions[-1]
-    return (offer,) if len(set(identifiers(offer))) == 1 else ()
+    if len(set(identifiers(offer))) != 1:
+        return ()
+    return (offer,)
 
 
 def corrections(
@@ -483,7 +540,8 @@ def corrections(
     identifier; and "no, 50", if exactly one answer can be that value.
     """
     known = {name: want for name, want in wanted.items() if name in answers}
-    if rest := behind_correction(message):
+    rest = behind_correction(message)
+    if rest:
         instead: list[dict[str, Any]] = []
         for name, want in known.items():
             answer = bare_answer({name: want}, rest, context)
@@ -491,10 +549,10 @@ def corrections(
                 instead.append(answer)
         if len(instead) == 1:
             return _changed(instead[0], answers)
-    said = set(normalized(message).split())
+    words = set(normalized(message).split())
     found: dict[str, Any] = {}
     for name, want in known.items():
-        if not said.isdisjoint(name_words(name)):
+        if not words.isdisjoint(name_words(name)):
             found.update(bare_answer({name: want}, message, context))
     if not found:
         found = thing_named(known, {name: str(value) for name, value in answers.items()}, message)
@@ -508,22 +566,25 @@ def _changed(values: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str,
 def thing_named(wanted: Mapping[str, Wanted], like: Mapping[str, str], message: str) -> dict[str, Any]:
     """Return the single identifier in a message as the value of the single input whose value in `like` is one."""
     named = [*dict.fromkeys(identifiers(message))]
-    said = [each for each in named if each not in like.values()] or named
+    # What is known already, or is only an example, is passed over beside another value.
+    values = [value for value in named if value not in like.values()] or named
     names = [name for name in wanted if name in like and identifiers(like[name]) == [like[name]]]
-    if len(said) != 1 or len(names) != 1 or not fits(names[0], said[0], wanted[names[0]]):
+    if len(values) != 1 or len(names) != 1 or not fits(names[0], values[0], wanted[names[0]]):
         return {}
-    return {names[0]: said[0]}
+    return {names[0]: values[0]}
 
 
 def identifiers(message: str) -> list[str]:
     """Return the words with a digit or an @ that are not a date, part of a date, a price or an amount."""
     text = message[:_LONGEST_SAID]
-    words = (word.strip(EDGES) for word in _IDENTIFIER.findall(text))
+    words = [word.strip(EDGES) for word in _IDENTIFIER.findall(text)]
     found = [word for word in words if len(word) >= _SHORTEST_IDENTIFIER and not _is_measure(word)]
     if not found:
         return found
     # The year in "March 5th, 2026" is not an identifier.
-    in_dates = Counter(word.strip(EDGES) for written, _ in dates(text[:_DATED]) for word in written.split())
+    in_dates: Counter[str] = Counter()
+    for written, _ in dates(text[:_DATED]):
+        in_dates.update(word.strip(EDGES) for word in written.split())
     return list((Counter(found) - in_dates).elements())
 
 
@@ -534,8 +595,8 @@ def is_no_value(text: str) -> bool:
         return False
     if read_consent(text).answer != "neither" or asks_to_wait(text) or is_courtesy(text):
         return True
-    said = " ".join(word.strip(EDGES) for word in words)
-    return said in _whole_phrases() or words[0].strip(EDGES) in phrases()["denies"]
+    words = [word.strip(EDGES) for word in words]
+    return " ".join(words) in _whole_phrases() or words[0] in phrases()["denies"]
 
 
 def _is_measure(word: str) -> bool:
@@ -545,13 +606,17 @@ def _is_measure(word: str) -> bool:
 
 @cache
 def _asking_words() -> frozenset[str]:
-    return frozenset(word for phrase in phrases()["inquires"] for word in phrase.split())
+    words: set[str] = set()
+    for phrase in phrases()["inquires"]:
+        words.update(phrase.split())
+    return frozenset(words)
 
 
 @cache
 def _whole_phrases() -> frozenset[str]:
+    table = phrases()
     kinds = ("stops", "denies", "waits", "courtesy", "unsure", "sighs", "asides", "questions")
-    return frozenset(phrase for kind in kinds for phrase in phrases()[kind])
+    return frozenset().union(*(table[kind] for kind in kinds))
 
 
 @cache
@@ -577,10 +642,12 @@ def _no_names() -> frozenset[str]:
 
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
     allowed = schema.get("enum")
-    said = normalized(text)
     if is_array(allowed):
-        return [each for each in allowed if in_words(normalized(str(each))) == in_words(said)]
-    return _texts(text, schema.get("format"), alone=alone) if kind in {"string", ""} else []
+        answer = in_words(normalized(text))
+        return [member for member in allowed if in_words(normalized(str(member))) == answer]
+    if kind not in {"string", ""}:
+        return []
+    return _texts(text, schema.get("format"), alone=alone)
 
 
 def _members_by_value(name: str, text: str, schema: Schema, context: ReadingContext) -> list[object]:
@@ -591,10 +658,10 @@ def _members_by_value(name: str, text: str, schema: Schema, context: ReadingCont
     listed = members[:_MOST_COMPARED]
     for kind in ("time", "date", "number"):
         read = read_expression(text, kind, context, name)
-        meant = read.understood if read.value is None else (read.value,)
-        if not meant or read.rest or read.in_doubt:
+        readings = read.understood if read.value is None else (read.value,)
+        if not readings or read.rest or read.in_doubt:
             continue
-        same_value = [each for each in listed if _value_of_member(str(each), kind, context) in meant]
+        same_value = [member for member in listed if _value_of_member(str(member), kind, context) in readings]
         if len({*map(str, same_value)}) == 1:
             return same_value[:1]
     return []
@@ -602,8 +669,10 @@ def _members_by_value(name: str, text: str, schema: Schema, context: ReadingCont
 
 def _value_of_member(member: str, kind: Kind, context: ReadingContext) -> object:
     """Return what a choice says; "9:00" is in the morning, since lists are written by a clock of 24 hours."""
-    own = read_expression(member, kind, context).value
-    return own if own is not None or kind != "time" else read_expression(member, kind, _OF_24_HOURS).value
+    value = read_expression(member, kind, context).value
+    if value is None and kind == "time":
+        return read_expression(member, kind, _OF_24_HOURS).value
+    return value
 
 
 def _texts(text: str, form: object, *, alone: bool) -> list[object]:
@@ -612,7 +681,9 @@ def _texts(text: str, form: object, *, alone: bool) -> list[object]:
     is_named = bool(identifiers(text)) or _HANDLE.fullmatch(text) is not None
     if not is_one or not (is_named or (alone and _is_measure(text))):
         return []
-    return [text] if "@" in text or form not in {"email", "idn-email"} else []
+    if form in {"email", "idn-email"} and "@" not in text:
+        return []
+    return [text]
 
 
 _YES, _NO, _NEITHER = "yes", "no", "neither"
@@ -628,31 +699,42 @@ _APPROVAL: Final = ChoiceQuestion(
 )
 
 
-async def approval_heard(
-    decider: Decider | None, pending: PendingCall, message: str
-) -> tuple[Consent, str, tuple[str, ...]]:
+class ApprovalAnswer(NamedTuple):
+    """The answer to a pending call.
+
+    Attributes:
+        consent: Whether it is approved or refused.
+        why_no_yes: Why a yes in the message does not count; empty if there is none, or it counts.
+        notes: What a decision model read, or why it did not.
+    """
+
+    consent: Consent
+    why_no_yes: str = ""
+    notes: tuple[str, ...] = ()
+
+
+async def read_approval(decider: Decider | None, pending: PendingCall, message: str) -> ApprovalAnswer:
     """Read whether a message approves or refuses the pending call.
 
     The table of phrases decides if it can. A decision model's yes counts only if a sentence of the message is a yes by
     the table, because such models are overconfident and miss irony.
-
-    Returns:
-        The consent, why a yes in the message does not count, and notes.
     """
-    said, why = pending.answer_in(message)
-    if said.answer != "neither":
-        return said, "", ()
+    consent, why = pending.answer_in(message)
+    if consent.answer != "neither":
+        return ApprovalAnswer(consent)
     if decider is None:
-        return said, why, ()
+        return ApprovalAnswer(consent, why)
     (found,) = await _ask_decider(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
-        return Consent("no"), "", (_as_read(decider, "the message", found),)
+        return ApprovalAnswer(Consent("no"), notes=(_as_read(decider, "the message", found),))
     if found.label == _YES:
-        said, why = pending.answer_in(message, quote="")
-        if said.answer != "yes":
+        # The model finds the yes; the table has to see it too.
+        consent, why = pending.answer_in(message, quote="")
+        if consent.answer != "yes":
             why = why or "no sentence of it is a plain yes"
-        return said, why, (_as_read(decider, "the message", found),)
-    return NEITHER, "" if found.label else why, (found.note,) if found.note else ()
+        return ApprovalAnswer(consent, why, (_as_read(decider, "the message", found),))
+    notes = (found.note,) if found.note else ()
+    return ApprovalAnswer(NEITHER, "" if found.label else why, notes)
 
 
 def yes_not_taken(why: str) -> str:
@@ -660,12 +742,17 @@ def yes_not_taken(why: str) -> str:
     return f"the yes does not count: {why}"
 
 
-async def flags_heard(
-    decider: Decider | None, wanted: Mapping[str, Wanted], asked_for: Iterable[str], *, asked: str, message: str
+async def read_flags(
+    decider: Decider | None, wanted: Mapping[str, Wanted], asks: Iterable[str], *, asked: str, message: str
 ) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Read the boolean inputs that the user was asked for. Return the values found in the message, and notes."""
-    flags = {name: _flag(name, wanted[name]) for name in asked_for if name in wanted and _is_flag(wanted[name])}
-    if decider is None or not asked or not flags:
+    if decider is None or not asked:
+        return {}, ()
+    flags: dict[str, ChoiceQuestion] = {}
+    for name in asks:
+        if name in wanted and _is_flag(wanted[name]):
+            flags[name] = _flag(name, wanted[name])
+    if not flags:
         return {}, ()
     values: dict[str, bool] = {}
     notes: list[str] = []
@@ -693,23 +780,26 @@ async def _ask_decider(
             sure = [each.probability for each in found if each.probability is not None]
             chosen = ", ".join(each.label for each in found)
             traced.note({"chosen": chosen, "probability": min(sure, default=None), "tier": "guided"})
-            if notes := list(dict.fromkeys(each.note for each in found if each.note)):
+            notes = list(dict.fromkeys(each.note for each in found if each.note))
+            if notes:
                 traced.hold({"notes": notes})
     return found
 
 
 def _is_flag(wanted: Wanted) -> bool:
-    return [each.type for each in alternatives(wanted.part, wanted.root) if each.type != "null"] == ["boolean"]
+    types = [each.type for each in alternatives(wanted.part, wanted.root)]
+    return [type_ for type_ in types if type_ != "null"] == ["boolean"]
 
 
 def _flag(name: str, wanted: Wanted) -> ChoiceQuestion:
     descriptions = [str(each.schema.get("description") or "") for each in alternatives(wanted.part, wanted.root)]
-    meant = beginning(" ".join(" ".join(descriptions).split()), _LONGEST_MEANING)
+    meaning = beginning(" ".join(" ".join(descriptions).split()), _LONGEST_MEANING)
+    subject = f"{in_words(name)!r} ({meaning})" if meaning else f"{in_words(name)!r}"
     return ChoiceQuestion(
         {
             _YES: "the user says that it is so, or wants it",
             _NO: "the user says that it is not so, or does not want it",
             _NEITHER: "the user says neither, puts a condition on it, or speaks of something else",
         },
-        asked=f"What does the user's message say of {in_words(name)!r}{f' ({meant})' if meant else ''}?",
+        asked=f"What does the user's message say of {subject}?",
     )

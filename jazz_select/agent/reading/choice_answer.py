@@ -31,11 +31,15 @@ def named_choice(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) 
     value = option_named(options, _without_courtesies(message))
     if value is None:
         value = _label_within(options, message)
-    if value is None and options.is_whole and not any(map(str.isdigit, message)):  # a number may be meant as a value
+    # A number may be meant as a value, and not as a place in the list.
+    if value is None and options.is_whole and not any(map(str.isdigit, message)):
         listed = [UserOption(flow_id=label, flow_name=label, title=label) for label in options.labels]
         option = named_in(message, listed)
-        value = option_named(options, option.title) if option else None
-    return {} if value is None else {name: value}
+        if option is not None:
+            value = option_named(options, option.title)
+    if value is None:
+        return {}
+    return {name: value}
 
 
 def named_reading(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
@@ -49,30 +53,37 @@ def named_reading(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str)
         return {name: readings[place - 1]}
     listed = [UserOption(flow_id=str(place), flow_name="", title=str(each)) for place, each in enumerate(readings)]
     option = named_in(_without_courtesies(message), listed)
-    return {name: readings[int(option.flow_id)]} if option else {}
+    if option is None:
+        return {}
+    return {name: readings[int(option.flow_id)]}
 
 
 def _place_named(message: str) -> int:
     """Return the place that a message names by an ordinal, from 1, and nothing beside it but an article; else 0."""
-    words = [word.strip(EDGES) for word in normalized(_without_courtesies(message)).split()]
-    places = [ordinal_words()[word] for word in words if word in ordinal_words()]
-    others = [word for word in words if word not in ordinal_words()]
-    is_one = (
-        len(places) == 1
-        and len(others) <= 1
-        and all(each in phrases()["articles"] | phrases()["names"] for each in others)
-    )
-    return places[0] if is_one else 0
+    places: list[int] = []
+    others: list[str] = []
+    words = normalized(_without_courtesies(message)).split()
+    for word in [each.strip(EDGES) for each in words]:
+        if word in ordinal_words():
+            places.append(ordinal_words()[word])
+        else:
+            others.append(word)
+    if len(places) != 1 or len(others) > 1:
+        return 0
+    table = phrases()
+    if others and others[0] not in table["articles"] and others[0] not in table["names"]:
+        return 0
+    return places[0]
 
 
 def _label_within(options: InputOptions, message: str) -> Any:
     """Return the only value whose label a short message holds whole, and does not deny: "in the lobby"; else None."""
-    said = [word.strip(EDGES) for word in normalized(message).split()]
-    if len(said) > _MOST_AROUND or has_denial(message):
+    words = [word.strip(EDGES) for word in normalized(message).split()]
+    if len(words) > _MOST_AROUND or has_denial(message) or not options.is_whole:
         return None
-    text = f" {' '.join(said)} "
-    held = [value for value, label in options.entries if f" {normalized(label)} " in text]
-    return held[0] if len(held) == 1 and options.is_whole else None
+    text = f" {' '.join(words)} "
+    values = [value for value, label in options.entries if f" {normalized(label)} " in text]
+    return values[0] if len(values) == 1 else None
 
 
 def unknown_choice(wanted: Mapping[str, Wanted], message: str) -> dict[str, str]:
@@ -80,15 +91,15 @@ def unknown_choice(wanted: Mapping[str, Wanted], message: str) -> dict[str, str]
 
     The caller has ruled out that the message is an answer, or that it means another flow.
     """
-    said = _without_courtesies(message)
-    if len(wanted) != 1 or not said or len(said) > _LONGEST or len(said.split()) > _MOST_WORDS:
+    answer = _without_courtesies(message)
+    if len(wanted) != 1 or not answer or len(answer) > _LONGEST or len(answer.split()) > _MOST_WORDS:
         return {}
     ((name, want),) = wanted.items()
     if not is_choice(want) or QUESTION_MARKS & set(message):
         return {}
     if is_courtesy(message) or read_consent(message).answer != "neither":
         return {}
-    return {name: say("wrong_value", value=shown_value(said), input=in_words(name))}
+    return {name: say("wrong_value", value=shown_value(answer), input=in_words(name))}
 
 
 def _without_courtesies(message: str) -> str:

@@ -166,7 +166,8 @@ def refined(want: Wanted | None, declared: Input | None, options: InputOptions |
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
     """Render inputs for a model, a line each: name, type or members, and a short description."""
-    return tuple(in_one_line(_describe_kinds(name, each)) for name, each in [*wanted.items()][:_MOST_SHOWN])
+    lines = [in_one_line(_describe_kinds(name, want)) for name, want in wanted.items()]
+    return tuple(lines[:_MOST_SHOWN])
 
 
 def _describe_kinds(name: str, want: Wanted) -> str:
@@ -188,8 +189,8 @@ def _describe_kinds(name: str, want: Wanted) -> str:
 
 
 def _members(schema: Schema) -> list[object]:
-    listed = schema.get("enum")
-    return listed if is_array(listed) else []
+    members = schema.get("enum")
+    return members if is_array(members) else []
 
 
 def ground(
@@ -211,35 +212,37 @@ def ground(
     A value that the agent itself `offered` is often repeated in a question about it ("who is mallory@example.org?"), so
     for such a value only messages without a question count.
     """
-    stated = [text for text in said if QUESTION_MARKS.isdisjoint(text)] if offered else said
+    statements = [text for text in said if QUESTION_MARKS.isdisjoint(text)] if offered else said
     echoes = {normalized(str(value)) for value in offered}
 
     def evidence(value: object) -> Sequence[str]:
-        return stated if normalized(str(value)) in echoes else said
+        return statements if normalized(str(value)) in echoes else said
 
-    found: dict[str, Any] = {}
+    accepted: dict[str, Any] = {}
     refused: dict[str, Refusal] = {}
-    meant: dict[str, tuple[Any, ...]] = {}
+    candidates: dict[str, tuple[Any, ...]] = {}
     for name, want in wanted.items():
         if values.get(name) is None:
             continue
         counted, why = _count_value(name, values[name], want, evidence(values[name]), context)
-        if why:
-            refused[name] = why
-            if counted is not None and _names_one_thing(counted):
-                meant[name] = (counted,)
-        else:
-            found[name] = counted
+        if not why:
+            accepted[name] = counted
+            continue
+        refused[name] = why
+        # An identifier is never replaced unasked, so the user is asked about the one that was read.
+        if counted is not None and _names_one_thing(counted):
+            candidates[name] = (counted,)
     for name, want in wanted.items():
         several = unclear.get(name)
-        if name in found or not is_array(several):
+        if name in accepted or not is_array(several):
             continue
         checked = [_count_value(name, value, want, evidence(value), context) for value in several[:_MOST_MEANT]]
-        accepted = [value for value, why in checked if not why]
-        if len(accepted) > 1:
-            meant[name] = tuple(accepted)
-    back = tuple(name for name in wanted if name in values and values[name] is None)
-    return Grounded(found, meant, back, refused)
+        fitting = [value for value, why in checked if not why]
+        if len(fitting) > 1:
+            candidates[name] = tuple(fitting)
+    # By a null a model says that the user takes the value back.
+    withdrawn = tuple(name for name in wanted if name in values and values[name] is None)
+    return Grounded(accepted, candidates, withdrawn, refused)
 
 
 def each_object(values: Mapping[str, Any], wanted: Mapping[str, Wanted]) -> list[Mapping[str, Any]]:
@@ -270,6 +273,7 @@ def _count_value(
         form = json_form(read_expression(str(value), kind, context, name).value)
         if form is not None and fits(name, form, want) and _says(said, form, kind, context, name):
             return form, None
+    # The value itself, where no rule reads it as the message says it.
     fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
     if not fitting:
         return None, Refusal.NOT_TAKEN
@@ -288,8 +292,10 @@ def _says(said: Sequence[str], form: object, kind: Kind, context: ReadingContext
 
 def _kind_of(want: Wanted) -> Kind | None:
     """Return the kind of an input that takes values of one kind only, but for flags, which people paraphrase."""
-    parts = (each for each in alternatives(want.part, want.root) if each.type != "null")
-    kinds: set[Kind | None] = {kind_of(each.type, each.schema) for each in parts}
+    kinds: set[Kind | None] = set()
+    for each in alternatives(want.part, want.root):
+        if each.type != "null":
+            kinds.add(kind_of(each.type, each.schema))
     if len(kinds) != 1 or "boolean" in kinds:
         return None
     return kinds.pop()
@@ -297,14 +303,15 @@ def _kind_of(want: Wanted) -> Kind | None:
 
 def _names_one_thing(value: object) -> bool:
     """Whether a value is an identifier, which is never replaced unasked: a number, or a text with a digit or an @."""
-    return not isinstance(value, bool) and ("@" in str(value) or any(map(str.isdecimal, str(value))))
+    text = str(value)
+    return not isinstance(value, bool) and ("@" in text or any(map(str.isdecimal, text)))
 
 
 def _is_member(value: object, want: Wanted) -> bool:
-    kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
+    parts = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     if isinstance(value, bool):
-        return [each.type for each in kinds] == ["boolean"]
-    return bool(kinds) and all(value in _members(each.schema) for each in kinds)
+        return [part.type for part in parts] == ["boolean"]
+    return bool(parts) and all(value in _members(part.schema) for part in parts)
 
 
 def _forms(value: Any) -> list[Any]:
@@ -320,10 +327,9 @@ def _forms(value: Any) -> list[Any]:
 
 def _without_nulls(value: object) -> object:
     """Remove null members, by which a model marks what was not said."""
-    if is_object(value):
-        inside = value.items()
-        return {name: _without_nulls(inner) for name, inner in inside if inner is not None}
-    return value
+    if not is_object(value):
+        return value
+    return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
 
 
 def fits(name: str, value: object, want: Wanted) -> bool:
@@ -331,7 +337,8 @@ def fits(name: str, value: object, want: Wanted) -> bool:
     if value in ("", None):
         return False
     schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
-    return not invalid(schema, {name: value}, formats=False)  # a value may still be written in another way
+    # Without its format: a value may still be written in another way.
+    return not invalid(schema, {name: value}, formats=False)
 
 
 def is_choice(want: Wanted) -> bool:
@@ -353,11 +360,11 @@ def is_named(flow: BaseFlow | None, message: str) -> bool:
     """Whether a message is the name, an alias or an example of a flow."""
     if flow is None:
         return False
-    named = (flow.name, *flow.aliases, *flow.examples)
+    texts = (flow.name, *flow.aliases, *flow.examples)
     if len(message) > LONGEST_READ:
-        return message in named
-    said = folded_message(in_words(message))
-    return any(said == folded_message(in_words(text)) for text in named)
+        return message in texts
+    folded = folded_message(in_words(message))
+    return any(folded == folded_message(in_words(text)) for text in texts)
 
 
 def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:
@@ -379,33 +386,39 @@ def names_only_what_was_told(answer: str, texts: Iterable[str]) -> bool:
 
     A day may be written otherwise than it was told: "13 June" where that was 2025-06-13. So may an amount in cents.
     """
-    told = " ".join(texts)
-    known = normalized(f"{told} {' '.join(_amounts(told))}")
-    left = _without_told_days(normalized(answer), frozenset(day for _, day in dates(known)))
-    named = (word.strip(EDGES) for word in left.split() if _TELLING.search(word))
-    return all(_stands(word, known) for word in named)
+    text = " ".join(texts)
+    known = normalized(f"{text} {' '.join(_amounts(text))}")
+    days = frozenset(day for _, day in dates(known))
+    for word in _without_days(normalized(answer), days).split():
+        if _TELLING.search(word) and not _stands(word.strip(EDGES), known):
+            return False
+    return True
 
 
-def _amounts(told: str) -> set[str]:
+def _amounts(text: str) -> set[str]:
     """Return the amounts that fields like `total_cents` hold, as people write them."""
-    cents = (int(each) for each in islice(_CENTS.findall(told), _MOST_AMOUNTS))
-    return {f"{each // 100}{point}{each % 100:02}" for each in cents for point in ".,"}
+    amounts: set[str] = set()
+    for digits in islice(_CENTS.findall(text), _MOST_AMOUNTS):
+        cents = int(digits)
+        amounts |= {f"{cents // 100}.{cents % 100:02}", f"{cents // 100},{cents % 100:02}"}
+    return amounts
 
 
-def _without_told_days(answer: str, told: frozenset[str]) -> str:
-    """Return an answer without its dates that are among those in ISO 8601."""
-    days_of_years = {day.partition("-")[2] for day in told}
+def _without_days(answer: str, days: frozenset[str]) -> str:
+    """Return an answer without its dates that are among these, in ISO 8601."""
+    days_of_years = {day.partition("-")[2] for day in days}
 
-    def left(found: re.Match[str]) -> str:
+    def blank_known(found: re.Match[str]) -> str:
         parts = found.groupdict()
         if "year" in parts:
-            return " " if _day(parts) in told else found.group()
-        day = f"{month_words()[parts['month']]:02}-{int(parts['day']):02}"
-        return " " if day in days_of_years else found.group()
+            is_known = _day(parts) in days
+        else:
+            is_known = f"{month_words()[parts['month']]:02}-{int(parts['day']):02}" in days_of_years
+        return " " if is_known else found.group()
 
-    dated = _date_patterns()
-    for pattern in (*dated.with_year, *dated.without_year):
-        answer = pattern.sub(left, answer)
+    patterns = _date_patterns()
+    for pattern in (*patterns.with_year, *patterns.without_year):
+        answer = pattern.sub(blank_known, answer)
     return answer
 
 
@@ -435,10 +448,11 @@ class _Text:
     @cached_property
     def long_numbers(self) -> frozenset[str]:
         """Identifiers in digits, however they are grouped: "no.60143", "60 143", "six oh one four three"."""
-        grouped = (re.sub(r"\D", "", found.group()) for found in _GROUPED.finditer(self.folded))
-        led = (found[1] for found in _LED.finditer(self.folded))
-        digits = map(_digit, _TOKEN.findall(self.folded))
-        return frozenset((*grouped, *led, *"".join(digits).split()))
+        grouped = [re.sub(r"\D", "", found.group()) for found in _GROUPED.finditer(self.folded)]
+        led = [found[1] for found in _LED.finditer(self.folded)]
+        # A word that names no digit parts the numbers.
+        spelled = "".join(map(_digit, _TOKEN.findall(self.folded))).split()
+        return frozenset((*grouped, *led, *spelled))
 
     @cached_property
     def addresses(self) -> str:
@@ -542,7 +556,8 @@ def dates(text: str) -> Iterator[tuple[str, str]]:
     text = normalized(text)
     for pattern in _date_patterns().with_year:
         for found in pattern.finditer(text):
-            if day := _day(found.groupdict()):
+            day = _day(found.groupdict())
+            if day:
                 yield found.group(), day
 
 
@@ -551,24 +566,27 @@ def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object,
     if is_object(value):
         named: dict[str, object] = {}
         for each in alternatives(part, root):
-            known = each.schema.get("properties")
-            named |= cast("dict[str, object]", known) if isinstance(known, dict) else {}
+            properties = each.schema.get("properties")
+            if is_object(properties):
+                named.update(properties)
         for name, inner in value.items():
             if name not in named:
+                # A key that no schema declares is the model's own, so it has to be said as well.
                 yield name, {}
             yield from _leaves(inner, named.get(name, {}), root)
     elif is_array(value):
         items: list[object] = [each.schema.get("items") for each in alternatives(part, root)]
-        inside: object = next((each for each in items if each is not None), None)
+        member: object = next((each for each in items if each is not None), None)
         for inner in value:
-            yield from _leaves(inner, inside, root)
+            yield from _leaves(inner, member, root)
     else:
         yield value, part
 
 
 def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[_Text]) -> bool:
     if isinstance(value, bool):
-        return any(_stands("true" if value else "false", text.folded) for text in texts)
+        word = "true" if value else "false"
+        return any(_stands(word, text.folded) for text in texts)
     if isinstance(value, int):
         return any(value in text.numbers for text in texts)
     if isinstance(value, float):
@@ -596,14 +614,19 @@ def _stands(value: str, text: str) -> bool:
     tight = value.replace(" ", "")
     if not value or len(tight) > len(text):
         return False
-    is_grouped = sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum()
-    spaced = is_grouped and len(tight) <= _LONGEST_NUMBER
-    return any(
-        _BEFORE.match(text, start)
-        and _AFTER.match(text, end)
-        and not category(text[end : end + 1] or " ").startswith("M")
-        for start, end in islice(_spaced_spans(tight, text) if spaced else _places(value, text), _MOST_PLACES)
-    )
+    # People group a long number as they like.
+    is_long = sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum()
+    if is_long and len(tight) <= _LONGEST_NUMBER:
+        spans = _spaced_spans(tight, text)
+    else:
+        spans = _places(value, text)
+    for start, end in islice(spans, _MOST_PLACES):
+        if not _BEFORE.match(text, start) or not _AFTER.match(text, end):
+            continue
+        # A mark that combines with the last letter makes another letter of it.
+        if not category(text[end : end + 1] or " ").startswith("M"):
+            return True
+    return False
 
 
 def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
@@ -624,19 +647,25 @@ def _spaced_spans(tight: str, text: str) -> Iterator[tuple[int, int]]:
 
 def _plain(number: str, thousands: str, point: str) -> str:
     """Return a number in plain digits, read with these separators, or "" if it does not match them."""
-    whole, _, rest = number.partition(point)
-    groups = whole.split(thousands)
-    if point in rest or thousands in rest or (len(groups) > 1 and any(len(each) != 3 for each in groups[1:])):  # noqa: PLR2004
+    whole, _, decimal_part = number.partition(point)
+    if point in decimal_part or thousands in decimal_part:
         return ""
-    return "".join(groups) + (f".{rest}" if rest else "")
+    groups = whole.split(thousands)
+    if any(len(group) != 3 for group in groups[1:]):  # noqa: PLR2004
+        return ""
+    digits = "".join(groups)
+    return f"{digits}.{decimal_part}" if decimal_part else digits
 
 
 def _spelled_numbers(text: str) -> list[int]:
     """Return the whole numbers in words in a normalized text, except parts of larger numbers."""
     tokens = _TOKEN.findall(text)
-    found = [ordinal_words()[token] for token in tokens if token in ordinal_words()]
+    ordinals = ordinal_words()
+    found = [ordinals[token] for token in tokens if token in ordinals]
     spelled = list(spelled_numbers(tokens))
-    edges = Counter(edge for start, end, _ in spelled for edge in (start, end))
+    edges: Counter[int] = Counter()
+    for start, end, _ in spelled:
+        edges.update((start, end))
     for start, end, value in spelled:
         around = {*tokens[max(start - 1, 0) : start], *tokens[end : end + 3]}
         is_part = not share_words().isdisjoint(around) or tokens[start] in homonyms()
@@ -650,23 +679,26 @@ def _spelled_numbers(text: str) -> list[int]:
 def _digit(word: str) -> str:
     """Return the digit that a word names, or a blank."""
     number = spelled_number((word,))
-    is_digit = number is not None and 0 <= number < 10 and number == number.to_integral_value()  # noqa: PLR2004
-    return str(number) if is_digit else _DIGIT_WORDS.get(word, " ")
+    if number is not None and 0 <= number < 10 and number == number.to_integral_value():  # noqa: PLR2004
+        return str(number)
+    return _DIGIT_WORDS.get(word, " ")
 
 
 def _day(parts: Mapping[str, Any]) -> str:
     """Return a matched date in ISO 8601, or "" if it is invalid or ambiguous."""
-    day, month = parts.get("day"), parts.get("number") or month_words().get(str(parts.get("month")))
-    if first := parts.get("first"):
-        second = str(parts["second"])
-        days = {_iso(parts["year"], second, first), _iso(parts["year"], first, second)} - {""}
+    year = parts["year"]
+    first, second = parts.get("first"), parts.get("second")
+    if first:
+        # 3/4/2026 is a day in March or in April; 13/4/2026 is one day only.
+        days = {_iso(year, second, first), _iso(year, first, second)} - {""}
         return days.pop() if len(days) == 1 else ""
-    return _iso(parts["year"], month, day)
+    month = parts.get("number") or month_words().get(str(parts.get("month")))
+    return _iso(year, month, parts.get("day"))
 
 
 def _iso(year: object, month: object, day: object) -> str:
     try:
-        return date(*(int(str(each)) for each in (year, month, day))).isoformat()
+        return date(int(str(year)), int(str(month)), int(str(day))).isoformat()
     except ValueError:
         return ""
 

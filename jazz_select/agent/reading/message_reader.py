@@ -8,13 +8,13 @@ from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.reading.bare_answer import (
     answers_in_order,
-    approval_heard,
     bare_answer,
     behind_correction,
     corrections,
     fitting_inputs,
     is_correction,
     is_value,
+    read_approval,
     readings_of_time,
     several_answers,
     understood_answer,
@@ -49,23 +49,29 @@ class MessageReader:
         waits = state.pending is not None or state.agenda.waiting is not None
         if waits and asks_to_wait(state.request.message):
             return Reading(waits=True)
-        if (small_talk := self._small_talk(state)) is not None:
+        small_talk = self._small_talk(state)
+        if small_talk is not None:
             return small_talk
         if state.pending is not None:
-            if (corrected := await self._read_correction(state, state.pending)) is not None:
+            corrected = await self._read_correction(state, state.pending)
+            if corrected is not None:
                 return corrected
-            decider = self.selections.decider
-            heard, why, notes = await approval_heard(decider, state.pending, state.request.message)
-            no_yes = "" if self.selections.able.reads else why  # else the reader may find the yes
+            approval = await read_approval(self.selections.decider, state.pending, state.request.message)
+            consent, notes = approval.consent, approval.notes
+            if not self.selections.able.reads:
+                # A model that reads the message may still find the yes.
+                no_yes = approval.why_no_yes
             # A refusal with more text may be a correction, which a model that reads it can tell.
-            if heard.answer == "yes" or (heard.answer == "no" and not (heard.rest and self.selections.able.reads)):
-                reading = Reading(answer=heard.answer, notes=notes)
-                return await self._with_rest(state, reading, heard.rest, answered=state.pending.flow)
+            is_left_to_model = consent.answer == "no" and bool(consent.rest) and self.selections.able.reads
+            if consent.answer != "neither" and not is_left_to_model:
+                reading = Reading(answer=consent.answer, notes=notes)
+                return await self._with_rest(state, reading, consent.rest, answered=state.pending.flow)
         reading = await self._by_rules(state, picked)
         if reading is None:
             reading = await self.selections.read(state, picked)
         no_yes = reading.no_yes or no_yes
-        notes = (*notes, *([yes_not_taken(no_yes)] if no_yes else []))
+        if no_yes:
+            notes = (*notes, yes_not_taken(no_yes))
         return replace(reading, no_yes=no_yes, notes=(*notes, *reading.notes))
 
     async def read_part(self, state: TurnState) -> Reading:
@@ -83,8 +89,11 @@ class MessageReader:
             return None
         if not conversation.messages or not is_only_thanks(message):
             return None
+        # An author may have a flow for thanks.
         flows = self.selections.selector.flow_registry.values()
-        return None if any(is_named(flow, message) for flow in flows) else Reading(thanks=True)
+        if any(is_named(flow, message) for flow in flows):
+            return None
+        return Reading(thanks=True)
 
     async def _read_correction(self, state: TurnState, pending: PendingCall) -> Reading | None:
         """Read a refusal that plainly names another value for the call that waits: "no, 60"."""
@@ -110,44 +119,51 @@ class MessageReader:
             return Reading(picked=picked)
         is_asked = state.pending is not None or state.request.conversation.question is not None
         at_work = top is not None and waiting is None
-        return (
-            Reading(for_model=True, is_first=True)
-            if self.selections.model is not None and at_work and not is_asked
-            else None
-        )
+        # Where a question waits, the message is read first: only the reading finds an answer in the user's own words.
+        if self.selections.model is None or not at_work or is_asked:
+            return None
+        return Reading(for_model=True, is_first=True)
 
     async def _answer_to(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read the answer to the question of a waiting flow."""
-        if not waiting.anew and (reading := await self._values_of(state, waiting)) is not None:
-            return reading
-        heard = self._consent(state, waiting)
-        if proposed := _proposals(waiting, self.selections.missing_inputs(state, waiting)):
-            return await self._answer_to_proposal(state, waiting, proposed, heard)
-        if heard.answer == "neither":
-            return None
+        if not waiting.anew:
+            reading = await self._values_of(state, waiting)
+            if reading is not None:
+                return reading
+        consent = self._consent(state, waiting)
+        proposed = _proposals(waiting, self.selections.missing_inputs(state, waiting))
+        if proposed:
+            return await self._answer_to_proposal(state, waiting, proposed, consent)
+        if consent.answer == "no" and not consent.rest:
+            return Reading(called_off=(waiting.key,))
         # A yes to a call that waits is read by what its question shows, and by nothing less.
-        if (
-            heard.answer == "yes"
-            and state.pending is None
-            and (waiting.anew or set(waiting.asks) <= known_values(state, waiting).keys())
-        ):
-            return await self._with_rest(state, Reading(answer="yes"), heard.rest, answered=waiting.name)
-        return Reading(called_off=(waiting.key,)) if heard.answer == "no" and not heard.rest else None
+        if consent.answer != "yes" or state.pending is not None:
+            return None
+        waits_for_yes = waiting.anew or known_values(state, waiting).keys() >= set(waiting.asks)
+        if not waits_for_yes:
+            return None
+        return await self._with_rest(state, Reading(answer="yes"), consent.rest, answered=waiting.name)
 
     async def _answer_to_proposal(
-        self, state: TurnState, waiting: OpenFlow, proposed: Mapping[str, Any], heard: Consent
+        self, state: TurnState, waiting: OpenFlow, proposed: Mapping[str, Any], consent: Consent
     ) -> Reading | None:
         """Read a yes or a no to proposed values: a plain yes takes them, and what stands beside a no may be another."""
         message = state.request.message
-        if heard.answer == "yes":
-            return None if heard.rest else await self._with_values(waiting, proposed)
-        if heard.answer == "no" and not heard.rest:
+        if consent.answer == "yes" and not consent.rest:
+            return await self._with_values(waiting, proposed)
+        if consent.answer == "yes":
+            return None
+        if consent.answer == "no" and not consent.rest:
             return Reading(proposal="no")
-        instead = behind_correction(message) if is_correction(message) else ""
-        if heard.answer == "no":
-            instead = heard.rest
+        instead = ""
+        if consent.answer == "no":
+            instead = consent.rest
+        elif is_correction(message):
+            instead = behind_correction(message)
         answers = bare_answer(self.selections.missing_inputs(state, waiting), instead, reading_context(state.request))
-        return await self._with_values(waiting, answers) if answers else None
+        if not answers:
+            return None
+        return await self._with_values(waiting, answers)
 
     async def _values_of(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that is a value that a waiting flow asked for, or several, and nothing else.
@@ -164,8 +180,12 @@ class MessageReader:
         is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
         if self.selections.able.reads and len(fitting) > 1 and not is_offered:
             return None
-        answers: Mapping[str, Any] = {} if is_offered else named_reading(waiting, lacking, message)
-        answers = answers or bare_answer(lacking, message, context) or named_choice(waiting, lacking, message)
+        # The first that gives a value counts; a place ("the second") is none where the value itself is offered.
+        answers: Mapping[str, Any] = {}
+        if not is_offered:
+            answers = named_reading(waiting, lacking, message)
+        answers = answers or bare_answer(lacking, message, context)
+        answers = answers or named_choice(waiting, lacking, message)
         answers = answers or answers_in_order(self._open_inputs(state, waiting), message, context)
         if answers:
             return await self._with_values(waiting, answers)
@@ -175,14 +195,18 @@ class MessageReader:
         """Read a message that gives no value at once: one to be refused with the reason, or several readings."""
         message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
-        if unfit := unfit_answer(lacking, message, context):
+        unfit = unfit_answer(lacking, message, context)
+        if unfit:
             refused = await self._with_values(waiting, unfit)
             if refused.said.wrong:
                 return refused
-        if times := readings_of_time(lacking, message, context, beside=self._open_inputs(state, waiting)):
-            return await self._time_meant(waiting, times)
+        times = readings_of_time(lacking, message, context, beside=self._open_inputs(state, waiting))
+        if times:
+            return await self._read_time(waiting, times)
         unclear = understood_answer(lacking, message, context, whole=True)
-        return Reading(said=Grounded(unclear=unclear)) if unclear else None
+        if not unclear:
+            return None
+        return Reading(said=Grounded(unclear=unclear))
 
     def _open_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs of a flow that have no value, those that it asks for first."""
@@ -190,36 +214,39 @@ class MessageReader:
         inputs = {**self.selections.missing_inputs(state, waiting), **self.selections.inputs(state, waiting.name)}
         return {name: want for name, want in inputs.items() if name not in known}
 
-    async def _time_meant(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:
+    async def _read_time(self, waiting: OpenFlow, times: Sequence[Mapping[str, str]]) -> Reading:
         """Read a time without its part of the day as the one that passes the checks: "half past two" at a desk by day.
 
         Where both or neither do, both are asked about.
         """
-        read = [await self._with_values(waiting, each) for each in times]
-        passing = [each for each in read if not (each.said.wrong or each.said.refusal or each.notes)]
+        readings = [await self._with_values(waiting, each) for each in times]
+        passing: list[Reading] = []
+        for reading in readings:
+            if not (reading.said.wrong or reading.said.refusal or reading.notes):
+                passing.append(reading)
         if len(times) == 1 or len(passing) == 1:
-            return (passing or read)[0]
-        *days, hour = times[0]
-        said = Grounded(unclear={hour: tuple(each[hour] for each in times)})
+            return (passing or readings)[0]
+        # The day, if there is one, is known all the same: only the half of the day is asked about.
+        *days, time_input = times[0]
+        unclear = {time_input: tuple(each[time_input] for each in times)}
         if not days:
-            return Reading(said=said)
+            return Reading(said=Grounded(unclear=unclear))
         with_day = await self._with_values(waiting, {name: times[0][name] for name in days})
-        return replace(with_day, said=with_day.said._replace(unclear=said.unclear))
+        return replace(with_day, said=with_day.said._replace(unclear=unclear))
 
     def _for_model(self, state: TurnState, top: OpenFlow) -> Reading | None:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
-        heard = self._consent(state, top)
-        if heard.answer == "no" and not heard.rest and not self.selections.able.answers:
+        consent = self._consent(state, top)
+        if consent.answer == "no" and not consent.rest and not self.selections.able.answers:
             return Reading(called_off=(top.key,))
+        if self.selections.model is None:
+            return None
         asked = ConversationView.from_turn(state, self.selections.titles.flow).last_answer
         # The model that continues the flow asked this question, so it receives the answer.
-        is_answer = is_value(state.request.message, reading_context(state.request))
-        answers = is_answer or (heard.answer != "neither" and "?" in asked)
-        return (
-            Reading(for_model=True, is_first=bool(heard.rest))
-            if self.selections.model is not None and answers
-            else None
-        )
+        is_answer = consent.answer != "neither" and "?" in asked
+        if not is_answer and not is_value(state.request.message, reading_context(state.request)):
+            return None
+        return Reading(for_model=True, is_first=bool(consent.rest))
 
     def _consent(self, state: TurnState, flow: OpenFlow) -> Consent:
         return read_consent(state.request.message, Asked(words=f"{flow.name} {self.selections.titles.flow(flow.name)}"))
@@ -258,8 +285,11 @@ class MessageReader:
         if not self.selections.is_decisive(found, rest):
             return reading
         wishes = without_answered(wishes, answered, state.agenda.top)
-        writes = any(self.selections.flows.may_write(self.selections.flows.find(each.flow)) for each in wishes)
-        return reading if writes and self.selections.is_denied(found, rest) else replace(reading, wishes=wishes)
+        flows = self.selections.flows
+        writes = any(flows.may_write(flows.find(wish.flow)) for wish in wishes)
+        if writes and self.selections.is_denied(found, rest):
+            return reading
+        return replace(reading, wishes=wishes)
 
 
 def picked_option(request: TurnRequest, *, beside: bool = False) -> PickedOption:

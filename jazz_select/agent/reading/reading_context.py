@@ -22,12 +22,13 @@ def reading_context(request: TurnRequest) -> ReadingContext:
 
     Today is the day of `now`, else the fact `today`: a date, or a text with its year.
     """
-    users = (each.content for each in reversed(request.conversation.messages) if each.role == "user")
+    # The newest first: the language is that of the last message that tells one.
+    users = (stored.content for stored in reversed(request.conversation.messages) if stored.role == "user")
     language = conversation_language(chain((request.message,), users))
-    now = request.now
-    zone = now.tzinfo if now is not None else _zone(request.facts.get(ZONE))
-    today = now.date() if now is not None else _today(request.facts.get(TODAY), zone)
-    return ReadingContext(language=language, today=today, zone=zone)
+    if request.now is not None:
+        return ReadingContext(language=language, today=request.now.date(), zone=request.now.tzinfo)
+    zone = _zone(request.facts.get(ZONE))
+    return ReadingContext(language=language, today=_today(request.facts.get(TODAY), zone), zone=zone)
 
 
 def check_now(now: object) -> None:
@@ -69,7 +70,9 @@ def _zone(given: object) -> tzinfo | None:
 
 def _today(given: object, zone: tzinfo | None) -> date | None:
     if isinstance(given, datetime):
-        return (given.astimezone(zone) if zone is not None and given.tzinfo is not None else given).date()
+        if zone is not None and given.tzinfo is not None:
+            given = given.astimezone(zone)
+        return given.date()
     if isinstance(given, date):
         return given
     if not isinstance(given, str):

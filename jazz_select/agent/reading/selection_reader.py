@@ -11,8 +11,8 @@ from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.bare_answer import (
     agreed_offer,
     corrections,
-    flags_heard,
     plain_answer,
+    read_flags,
     thing_named,
     understood_answer,
 )
@@ -122,22 +122,26 @@ class SelectionReader:
         reading = await self._with_called_off(state, replace(reading, source="model"), decision)
         off = reading.called_off
         if state.pending is not None and decision.confirmed:
-            is_off = any(each.key in off for each in state.agenda.all_listed(state.pending))
+            is_off = any(flow.key in off for flow in state.agenda.all_listed(state.pending))
             answer, no_yes = _read_confirmation(state.pending, decision, message, is_off=is_off)
             reading = replace(reading, answer=answer, no_yes=no_yes)
         if reading.answer == "yes" and state.pending is not None:
             return replace(reading, wishes=without_answered(reading.wishes, state.pending.flow, state.agenda.top))
         if state.pending is not None:
-            named = [each for wish in reading.wishes for each in wish.said.values.values() if isinstance(each, str)]
-            reading = replace(reading, is_only=says_only(message), is_more=says_also(message, named))
-        waiting = next((each for each in reversed(state.agenda.flows) if each.key not in off), None)
-        if waiting is None or state.agenda.waiting is None:
+            texts: list[str] = []
+            for wish in reading.wishes:
+                texts += [value for value in wish.said.values.values() if isinstance(value, str)]
+            reading = replace(reading, is_only=says_only(message), is_more=says_also(message, texts))
+        remaining = [flow for flow in state.agenda.flows if flow.key not in off]
+        if not remaining or state.agenda.waiting is None:
             return reading
-        by_value = not (reading.wishes or off or reading.answer in {"yes", "no"})
+        waiting = remaining[-1]
+        # Values alone, without a wish or an answer, are for the flow that waits.
+        is_only_values = not (reading.wishes or off or reading.answer in {"yes", "no"})
         key = flow_id(waiting.name)
-        says = bool(decision.values.get(key) or decision.unclear.get(key))
-        if waiting.name in reading.names or (by_value and says):
-            return await self._with_heard(state, reading, waiting, chosen=True)
+        has_values = bool(decision.values.get(key) or decision.unclear.get(key))
+        if waiting.name in reading.names or (is_only_values and has_values):
+            return await self._with_inputs(state, reading, waiting, chosen=True)
         return reading
 
     async def _with_called_off(self, state: TurnState, reading: Reading, decision: Decision) -> Reading:
@@ -145,14 +149,17 @@ class SelectionReader:
         off: list[FlowKey] = []
         unclear: list[str] = []
         notes: list[str] = []
-        names = {flow_id(each.name): each.name for each in state.agenda.flows}
-        for name in (names[each] for each in decision.called_off if each in names):
-            alike = [each for each in reversed(state.agenda.flows) if each.name == name]
+        names = {flow_id(flow.name): flow.name for flow in state.agenda.flows}
+        for called_off_id in decision.called_off:
+            if called_off_id not in names:
+                continue
+            name = names[called_off_id]
+            alike = [flow for flow in reversed(state.agenda.flows) if flow.name == name]
             if len(alike) > 1 and not names_all(state.request.message):
                 alike = _named_among(alike, await self._ground_inputs(state, name, decision, notes))
                 if not alike:
                     unclear.append(name)
-            off += [each.key for each in alike]
+            off += [flow.key for flow in alike]
         notes = [*reading.notes, *notes]
         return replace(reading, called_off=tuple(off), off_unclear=tuple(unclear), notes=tuple(notes))
 
@@ -168,18 +175,22 @@ class SelectionReader:
                 not_asked=_why_not_asked(state.request, question),
                 is_elsewhere=top is not None and _is_elsewhere(found, question, top),
             )
-            return reading if waiting is None else await self._with_heard(state, reading, waiting, chosen=False)
+            if waiting is None:
+                return reading
+            return await self._with_inputs(state, reading, waiting, chosen=False)
         if asked is not None and found.decision.reason is Reason.USER:
             reading = replace(reading, wanted=asked.request)
         is_sure = self.is_decisive(found, message)
         reading = replace(reading, is_sure=is_sure)
         if waiting is not None and (not is_sure or found.names == [waiting.name]):
-            reading = await self._with_heard(state, reading, waiting, chosen=is_sure)
+            reading = await self._with_inputs(state, reading, waiting, chosen=is_sure)
             understood = self.able.reads or reading.picked or reading.says_values or is_courtesy(message)
             return replace(reading, is_understood=bool(understood))
-        return await self._with_begun(state, reading, found) if is_sure else reading
+        if not is_sure:
+            return reading
+        return await self._with_sure_wishes(state, reading, found)
 
-    async def _with_begun(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
+    async def _with_sure_wishes(self, state: TurnState, reading: Reading, found: FlowSelectionResult) -> Reading:
         """Complete the reading of wishes that recall is sure of.
 
         Recall finds the topic of a message, but not whether it is denied, supposed or only reported. So a flow that may
@@ -198,15 +209,15 @@ class SelectionReader:
     async def _with_things(self, state: TurnState, reading: Reading) -> Reading:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""
         wishes: list[Wish] = []
-        for each in reading.wishes:
-            wanted = self.inputs(state, each.flow)
+        for wish in reading.wishes:
+            wanted = self.inputs(state, wish.flow)
             if not wanted:
-                wishes.append(Wish(each.flow))
+                wishes.append(Wish(wish.flow))
                 continue
-            like = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
-            found = await self._check_values(each.flow, thing_named(wanted, like, state.request.message))
-            said = Grounded(values=found.values, wrong=found.wrong, refusal=found.refusal)
-            wishes.append(Wish(each.flow, said))
+            examples = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
+            checked = await self._check_values(wish.flow, thing_named(wanted, examples, state.request.message))
+            said = Grounded(values=checked.values, wrong=checked.wrong, refusal=checked.refusal)
+            wishes.append(Wish(wish.flow, said))
         return replace(reading, wishes=tuple(wishes))
 
     def is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
@@ -246,9 +257,13 @@ class SelectionReader:
         found = await choose(message, episode_summaries=episodes, context=context, situation=within, asked=asked)
         if own.decision.question is not None and not self.is_decisive(found, message):
             return own
-        ran = {name: self.flows.find(name) for names in request.conversation.ran for name in names}
-        over = {*request.conversation.done, *(name for name, flow in ran.items() if flow is not None and flow.manual)}
-        return own if set(found.names) & over else found
+        over = set(request.conversation.done)
+        for names in request.conversation.ran:
+            for name in names:
+                flow = self.flows.find(name)
+                if flow is not None and flow.manual:
+                    over.add(name)
+        return found if over.isdisjoint(found.names) else own
 
     # --- values --------------------------------------------------------------
 
@@ -259,10 +274,12 @@ class SelectionReader:
         for name in found.names:
             grounded = await self._ground_inputs(state, name, found.decision, notes)
             if len(grounded) == 1 and grounded[0].values and self.flows.may_write(self.flows.find(name)):
-                counts = (each for each in grounded[0].values.values() if isinstance(each, int))
-                if says_twice(state.request.message) and not any(1 < each < 10 for each in counts):  # noqa: PLR2004
+                # A small number may be the count itself: "twice", read as a quantity of 2.
+                counts = [value for value in grounded[0].values.values() if isinstance(value, int) and 1 < value < 10]  # noqa: PLR2004
+                if not counts and says_twice(state.request.message):
                     grounded = [grounded[0]._replace(times=2)]
-            wishes.extend(Wish(name, said) for said in grounded)
+            for said in grounded:
+                wishes.append(Wish(name, said))
         return tuple(wishes), tuple(notes)
 
     async def _ground_inputs(self, state: TurnState, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
@@ -299,43 +316,52 @@ class SelectionReader:
             _add_object(said, checked)
         return said
 
-    async def _with_heard(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
+    async def _with_inputs(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
         reading = replace(reading, wishes=_own_first(reading.wishes, waiting))
         reading, own = await self._objects_for(state, reading, waiting)
-        if sum(each.name == waiting.name for each in state.agenda.flows) > 1 or len(own) > 1:
+        alike = [flow for flow in state.agenda.flows if flow.name == waiting.name]
+        if len(alike) > 1 or len(own) > 1:
             reading = _with_objects_named(reading, waiting, own)
         asked = ConversationView.from_turn(state, self.titles.flow).last_answer
         wanted = self.flows.asked_inputs(waiting)
-        flags, notes = await flags_heard(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
+        flags, notes = await read_flags(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
         reading = replace(reading, notes=(*reading.notes, *notes))
-        said = own[0]._replace(
-            values={**own[0].values, **flags},
-            unclear={each: several for each, several in own[0].unclear.items() if each not in flags},
-        )
+        unclear = {name: values for name, values in own[0].unclear.items() if name not in flags}
+        said = own[0]._replace(values={**own[0].values, **flags}, unclear=unclear)
         said = new_in(said, waiting, state.request.message)
-        is_plain = len(own) == 1 and self.model is None
-        if is_plain and not (said.values or said.taken_back or said.wrong or said.unclear):
-            plain = self._plainly_said(state, waiting, reading, chosen=chosen)
-            message, lacking = state.request.message, self.missing_inputs(state, waiting)
-            is_repeated = self._repeats(state, waiting, reading)
-            if not plain and not (chosen and is_repeated):
-                unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
-                said = said._replace(unclear=unclear)
-            unknown = {} if plain or said.unclear or is_repeated else unknown_choice(lacking, message)
-            said, notes = await self.check_values(waiting.name, said._replace(values=plain, wrong=unknown))
+        has_none = not (said.values or said.taken_back or said.wrong or said.unclear)
+        if has_none and len(own) == 1 and self.model is None:
+            # No model of the agent reads values, so the rules do.
+            said, notes = await self._read_plain_values(state, waiting, reading, said, chosen=chosen)
             reading = replace(reading, notes=(*reading.notes, *notes))
         if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
-            said = NOTHING_SAID  # that takes no place of this one
+            # What is for the other wish takes no place of this one.
+            said = NOTHING_SAID
         elif len(own) == 1 and _is_one_more(state, waiting, said):
             return _with_one_more(reading, waiting, said)
         return replace(reading, said=said)
+
+    async def _read_plain_values(
+        self, state: TurnState, waiting: OpenFlow, reading: Reading, said: Grounded, *, chosen: bool
+    ) -> tuple[Grounded, tuple[str, ...]]:
+        """Return what rules read of the inputs of a waiting flow: values, readings of one, or that it is no choice."""
+        plain = self._plain_values(state, waiting, reading, chosen=chosen)
+        message, lacking = state.request.message, self.missing_inputs(state, waiting)
+        is_repeated = self._repeats(state, waiting, reading)
+        if not plain and not (chosen and is_repeated):
+            unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
+            said = said._replace(unclear=unclear)
+        wrong: Mapping[str, str] = {}
+        if not plain and not said.unclear and not is_repeated:
+            wrong = unknown_choice(lacking, message)
+        return await self.check_values(waiting.name, said._replace(values=plain, wrong=wrong))
 
     async def _objects_for(
         self, state: TurnState, reading: Reading, waiting: OpenFlow
     ) -> tuple[Reading, list[Grounded]]:
         """Return what a model read for a waiting flow, once for each object; it is asked if none has read it yet."""
-        own = [each.said for each in reading.wishes if each.flow == waiting.name]
+        own = [wish.said for wish in reading.wishes if wish.flow == waiting.name]
         if not own and reading.selection is not None:
             notes: list[str] = []
             own = await self._ground_inputs(state, waiting.name, reading.selection.decision, notes)
@@ -343,9 +369,9 @@ class SelectionReader:
         if own and own[0] != NOTHING_SAID:
             return reading, own
         read = await self._read_for(state, replace(reading, wishes=(Wish(waiting.name),)), [waiting.name])
-        return replace(reading, notes=read.notes), [each.said for each in read.wishes]
+        return replace(reading, notes=read.notes), [wish.said for wish in read.wishes]
 
-    def _plainly_said(
+    def _plain_values(
         self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
     ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
@@ -354,11 +380,15 @@ class SelectionReader:
         corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message, context)
         if corrected:
             return corrected
-        declared = next((each.declared for each in lacking.values()), None)
+        declared = next((want.declared for want in lacking.values()), None)
         if declared is not None and declared.question:
-            is_repeated = self._repeats(state, waiting, reading)
-            return {} if is_repeated else plain_answer(lacking, message, context)
-        return {} if chosen or _names_a_flow(found, message) else plain_answer(lacking, message, context)
+            # After an author's question every word may be a value, unless it repeats the request.
+            is_other = self._repeats(state, waiting, reading)
+        else:
+            is_other = chosen or _names_a_flow(found, message)
+        if is_other:
+            return {}
+        return plain_answer(lacking, message, context)
 
     def _repeats(self, state: TurnState, waiting: OpenFlow, reading: Reading) -> bool:
         """Whether a message only repeats the request for a flow."""
@@ -424,7 +454,9 @@ class SelectionReader:
 
         def inputs(flow_id: str) -> tuple[str, ...]:
             flow = self.selector.flow_registry.get(flow_id)
-            return () if flow is None else shown_inputs(self.inputs(state, flow.name))
+            if flow is None:
+                return ()
+            return shown_inputs(self.inputs(state, flow.name))
 
         procedures = self._procedures(state)
         return replace(
@@ -445,7 +477,9 @@ class SelectionReader:
 
         def procedure(flow_id: str) -> Procedure | None:
             flow = flows.get(flow_id)
-            return None if flow is None else procedure_of(flow)
+            if flow is None:
+                return None
+            return procedure_of(flow)
 
         return procedure
 
@@ -483,14 +517,14 @@ def is_sure(result: FlowSelectionResult) -> bool:
     request.
     """
     decision, first = result.decision, result.chosen_flows[0]
-    by_decider = any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
+    by_decider = any(stage.name == "decider" and stage.outcome == "decided" for stage in decision.stages)
     if by_decider or decision.reason in _DECIDED:
         return True
-    confidence = next((each.confidence for each in decision.candidates if each.flow_id == first.id), None)
-    if confidence is not None:
-        return is_likely(confidence, decision.p_none)
-    near = [each.scores.get("dense", 0.0) for each in decision.candidates]
-    return near[0] >= _NEAR and near[0] == max(near)
+    for candidate in decision.candidates:
+        if candidate.flow_id == first.id and candidate.confidence is not None:
+            return is_likely(candidate.confidence, decision.p_none)
+    similarities = [candidate.scores.get("dense", 0.0) for candidate in decision.candidates]
+    return similarities[0] >= _NEAR and similarities[0] == max(similarities)
 
 
 def without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None) -> tuple[Wish, ...]:
@@ -499,11 +533,12 @@ def without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None
     "yes, and 20 to Kim" asks for the same flow again; "yes, go on with the transfer" does not.
     """
     own = top if top is not None and top.name == answered else None
-    return tuple(
-        each
-        for each in wishes
-        if each.flow != answered or (each.said.values and (own is None or new_in(each.said, own).values))
-    )
+    remaining: list[Wish] = []
+    for wish in wishes:
+        is_new = bool(wish.said.values) and (own is None or bool(new_in(wish.said, own).values))
+        if wish.flow != answered or is_new:
+            remaining.append(wish)
+    return tuple(remaining)
 
 
 def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
@@ -519,28 +554,35 @@ def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
         if name in waiting.asks or not _is_found(waiting, name, value):
             values[name] = value
     unclear: dict[str, tuple[Any, ...]] = {}
-    for name, several in said.unclear.items():
-        if name not in waiting.answers or any(str(value).casefold() in folded for value in several):
-            unclear[name] = several
-    back = tuple(name for name in said.taken_back if name in waiting.answers)
-    return said._replace(values=values, unclear=unclear, taken_back=back, refused={})
+    for name, candidates in said.unclear.items():
+        if name not in waiting.answers or any(str(value).casefold() in folded for value in candidates):
+            unclear[name] = candidates
+    withdrawn = tuple(name for name in said.taken_back if name in waiting.answers)
+    return said._replace(values=values, unclear=unclear, taken_back=withdrawn, refused={})
 
 
 def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
     """Return the wishes with the one that a waiting flow is for before the others for that flow."""
-    own = next((each for each in wishes if each.flow == waiting.name and waiting.has(each.said.values)), None)
-    if own is None:
-        return tuple(wishes)
-    left = [each for each in wishes if each is not own]
-    place = next((place for place, each in enumerate(left) if each.flow == own.flow), len(left))
-    return (*left[:place], own, *left[place:]) if place < list(wishes).index(own) else tuple(wishes)
+    ordered = list(wishes)
+    places = [place for place, wish in enumerate(wishes) if wish.flow == waiting.name]
+    for place in places:
+        if waiting.has(wishes[place].said.values):
+            ordered.insert(places[0], ordered.pop(place))
+            break
+    return tuple(ordered)
 
 
 def _names_another_wish(state: TurnState, waiting: OpenFlow, said: Grounded, *, is_yes: bool) -> bool:
     """Whether values are those of another open wish for the flow that waits: all of them, or some beside a yes."""
-    others = [each for each in state.agenda.flows if each is not waiting and each.name == waiting.name]
+    if not said.values:
+        return False
     changed = {**waiting.answers, **storable_fields(said.values)[0]}
-    return bool(said.values) and any(each.answers == changed or (is_yes and each.has(said.values)) for each in others)
+    for other in state.agenda.flows:
+        if other is waiting or other.name != waiting.name:
+            continue
+        if other.answers == changed or (is_yes and other.has(said.values)):
+            return True
+    return False
 
 
 def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
@@ -550,11 +592,12 @@ def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
 
 def _add_object(said: list[Grounded], found: Grounded) -> None:
     """Add what was said for one object; the same once more is counted, and no object of its own."""
-    same = next((place for place, each in enumerate(said) if each._replace(times=1) == found), None)
-    if same is None:
-        said.append(found)
-    elif found.values:
-        said[same] = said[same]._replace(times=said[same].times + 1)
+    for place, known in enumerate(said):
+        if known._replace(times=1) == found:
+            if found.values:
+                said[place] = known._replace(times=known.times + 1)
+            return
+    said.append(found)
 
 
 def _with_objects_named(reading: Reading, waiting: OpenFlow, own: Sequence[Grounded]) -> Reading:
@@ -577,8 +620,8 @@ def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
     A number alone ("also make it 60") tells no other object.
     """
     values = storable_fields(said.values)[0]
-    named = {name: each for name, each in values.items() if isinstance(each, str)}
-    return waiting.is_for_another(named) and says_also(state.request.message, [*named.values()])
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    return waiting.is_for_another(texts) and says_also(state.request.message, [*texts.values()])
 
 
 def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[OpenFlow]:
@@ -586,9 +629,12 @@ def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[O
     found: list[OpenFlow] = []
     for said in named:
         values = storable_fields(said.values)[0]
-        whole = [each for each in flows if each.has(values)]
-        some = [each for each in flows if each.count_shared(values)]
-        found += whole or (some if len(some) == 1 else [])
+        with_all = [flow for flow in flows if flow.has(values)]
+        with_some = [flow for flow in flows if flow.count_shared(values)]
+        if with_all:
+            found += with_all
+        elif len(with_some) == 1:
+            found += with_some
     return found
 
 
@@ -604,9 +650,11 @@ def _read_confirmation(
         return ("unclear" if asks_to_wait(quote) else "no"), ""
     if not quote:
         return "unclear", "the reader quotes no words for it"
-    said, why = pending.answer_in(message, quote=quote)
-    counts = said.answer == "yes"
-    return ("yes" if counts and not is_off else "unclear"), why
+    consent, why = pending.answer_in(message, quote=quote)
+    # What the same message calls off is not approved by it.
+    if consent.answer != "yes" or is_off:
+        return "unclear", why
+    return "yes", why
 
 
 def _not_chosen(
@@ -617,15 +665,16 @@ def _not_chosen(
     So the question comes again at once, and no model is asked what to say to that.
     """
     waiting, message = state.agenda.waiting, normalized(state.request.message)
-    asks = () if waiting is None else waiting.asks
-    return {
-        name: say("wrong_value", value=shown_value(values[name]), input=in_words(name))
-        for name, why in found.refused.items()
-        if why is Refusal.NOT_TAKEN
-        and name in asks
-        and is_choice(wanted[name])
-        and normalized(str(values[name])) in message
-    }
+    if waiting is None:
+        return {}
+    wrong: dict[str, str] = {}
+    for name, why in found.refused.items():
+        if why is not Refusal.NOT_TAKEN or name not in waiting.asks or not is_choice(wanted[name]):
+            continue
+        # A model may have made the value up: only what the user said is refused with a reason.
+        if normalized(str(values[name])) in message:
+            wrong[name] = say("wrong_value", value=shown_value(values[name]), input=in_words(name))
+    return wrong
 
 
 def _refuse_all(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the selector calls it
@@ -640,23 +689,30 @@ def _was_read(found: FlowSelectionResult, message: str) -> bool:
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:
     """Whether the facts of a flow already hold this value, by name or within a text, so that it corrects nothing."""
-    facts = {each: fact for part in active.parts.values() for each, fact in part.own.items()}
+    facts: dict[str, Any] = {}
+    for part in active.parts.values():
+        facts.update(part.own)
     if name in facts:
         return facts[name] == value
-    found = set(stems(" ".join(fact for fact in facts.values() if isinstance(fact, str))))
+    texts = [fact for fact in facts.values() if isinstance(fact, str)]
     wanted = stems(storable_text(value))
-    return bool(wanted) and found.issuperset(wanted)
+    return bool(wanted) and set(stems(" ".join(texts))).issuperset(wanted)
 
 
 def _nearness(found: FlowSelectionResult | None, active: OpenFlow) -> float:
-    candidates = found.decision.candidates if found is not None else ()
-    return next((each.scores.get("dense", 0.0) for each in candidates if each.flow_name == active.name), 0.0)
+    if found is not None:
+        for candidate in found.decision.candidates:
+            if candidate.flow_name == active.name:
+                return candidate.scores.get("dense", 0.0)
+    return 0.0
 
 
 def _names_a_flow(found: FlowSelectionResult | None, message: str) -> bool:
-    candidates = found.candidates if found is not None else ()
-    said = set(stems(message))
-    return any(said & set(stems(str(each.get("flow_name", "")))) for each in candidates)
+    if found is None:
+        return False
+    words = set(stems(message))
+    names = [str(candidate.get("flow_name", "")) for candidate in found.candidates]
+    return any(not words.isdisjoint(stems(name)) for name in names)
 
 
 def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
@@ -665,11 +721,14 @@ def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
     The same question is not asked in two successive turns, except for one repeat after a number that no option has.
     """
     before = request.conversation.question
-    names = [each.flow_name for each in question.options]
-    is_repeated = question.again and before is not None and not before.again
-    if before is not None and not is_repeated and {each.flow_name for each in before.options} == {*names}:
-        return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
-    return "it is thanks or a greeting" if is_courtesy(request.message) else ""
+    names = [option.flow_name for option in question.options]
+    if before is not None and (before.again or not question.again):
+        names_before = {option.flow_name for option in before.options}
+        if names_before == set(names):
+            return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
+    if is_courtesy(request.message):
+        return "it is thanks or a greeting"
+    return ""
 
 
 def _is_elsewhere(found: FlowSelectionResult, question: UserQuestion, active: OpenFlow) -> bool:
@@ -681,5 +740,6 @@ def _is_elsewhere(found: FlowSelectionResult, question: UserQuestion, active: Op
     if question.again and active.status != "active":
         return True
     p_none = found.decision.p_none
-    is_for_a_flow = p_none is not None and not is_none_suspected(p_none)
-    return is_for_a_flow and active.name not in {each.flow_name for each in question.options}
+    if p_none is None or is_none_suspected(p_none):
+        return False
+    return active.name not in {option.flow_name for option in question.options}

@@ -48,7 +48,8 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
     own_tools = _tools_of(flow, tools)
     checks = Checked({}, {}, {})
     for name, value in values.items():
-        if problem := await _type_problem(own_tools, name, value):
+        problem = await _type_problem(own_tools, name, value)
+        if problem:
             checks.wrong[name] = beginning(in_one_line(problem), _LONGEST)
             continue
         own = declared.get(name)
@@ -62,8 +63,9 @@ async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: 
             checks = checks._replace(refusal=checks.refusal or refusal.message)
         except WrongValue as error:
             problem, note = "", ""
-            named = {each: text for each, text in error.reasons.items() if each in declared} or {name: error.message}
-            checks.wrong.update({each: beginning(in_one_line(text), _LONGEST) for each, text in named.items()})
+            reasons = {each: text for each, text in error.reasons.items() if each in declared}
+            for each, text in (reasons or {name: error.message}).items():
+                checks.wrong[each] = beginning(in_one_line(text), _LONGEST)
         if note:
             checks.notes[name] = f"the check of {name} {note}"
         if problem:
@@ -97,11 +99,9 @@ async def _type_problem(tools: Iterable[Tool], name: str, value: object) -> str:
                 await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
             except ToolArgumentsError as error:
                 why = reason_of(error)
-                return (
-                    say("wrong_because", value=shown, input=in_words(name), why=why)
-                    if why
-                    else say("wrong_value", value=shown, input=in_words(name))
-                )
+                if why:
+                    return say("wrong_because", value=shown, input=in_words(name), why=why)
+                return say("wrong_value", value=shown, input=in_words(name))
             except Exception:  # noqa: BLE001, S112 - the call itself says what fails there
                 continue
         elif not tool.converts and _is_invalid(tool, name, value):
