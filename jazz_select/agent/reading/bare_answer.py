@@ -196,9 +196,10 @@ def readings_of_time(
         # Without a zone: the day and the time are of the user's clock.
         moments = _both_halves(message, "datetime", replace(context, zone=None), name)
         return [{name: each[:_ISO_DAY], time_inputs[0]: each[_ISO_DAY + 1 :]} for each in moments]
-    if len(kinds[name]) != 1 or kinds[name][0] is None:
+    kind = kinds[name][0] if len(kinds[name]) == 1 else None
+    if kind is None:
         return []
-    halves = _both_halves(message, kinds[name][0], context, name)
+    halves = _both_halves(message, kind, context, name)
     if len(halves) < 2:  # noqa: PLR2004 - two halves
         return []
     return [{name: each} for each in halves]
@@ -616,7 +617,7 @@ def _asking_words() -> frozenset[str]:
 def _whole_phrases() -> frozenset[str]:
     table = phrases()
     kinds = ("stops", "denies", "waits", "courtesy", "unsure", "sighs", "asides", "questions")
-    return frozenset().union(*(table[kind] for kind in kinds))
+    return frozenset[str]().union(*(table[kind] for kind in kinds))
 
 
 @cache

@@ -35,7 +35,7 @@ def named_choice(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str) 
     if value is None and options.is_whole and not any(map(str.isdigit, message)):
         listed = [UserOption(flow_id=label, flow_name=label, title=label) for label in options.labels]
         option = named_in(message, listed)
-        if option is not None:
+        if option:
             value = option_named(options, option.title)
     if value is None:
         return {}
@@ -53,7 +53,7 @@ def named_reading(waiting: OpenFlow, wanted: Mapping[str, Wanted], message: str)
         return {name: readings[place - 1]}
     listed = [UserOption(flow_id=str(place), flow_name="", title=str(each)) for place, each in enumerate(readings)]
     option = named_in(_without_courtesies(message), listed)
-    if option is None:
+    if not option:
         return {}
     return {name: readings[int(option.flow_id)]}
 

@@ -47,9 +47,9 @@ def _patterns(today: date | None) -> Sequence[tuple[Pattern, Callable[[Values], 
 def _full_date_patterns() -> tuple[tuple[Pattern, Callable[[Values], Days]], ...]:
     """Return the patterns of days with a year."""
     return (
-        (("date",), lambda said: _dates_of(said[0])),
-        (("weekday", "date"), lambda said: _days_on(said[0], _dates_of(said[1]))),
-        (("date", "weekday"), lambda said: _days_on(said[1], _dates_of(said[0]))),
+        (("date",), lambda values: _dates_of(values[0])),
+        (("weekday", "date"), lambda values: _days_on(values[0], _dates_of(values[1]))),
+        (("date", "weekday"), lambda values: _days_on(values[1], _dates_of(values[0]))),
         *_with_month(_with_year, "number"),
     )
 
@@ -85,8 +85,11 @@ def _with_year(values: Values) -> Days:
     day, month, number = values
     year = _whole(number)
     if _FIRST_SHORT_YEAR <= year < _CENTURY and is_day(_CURRENT_CENTURY + year, month, day):
-        return (InDoubt(_CURRENT_CENTURY + year, month, day),)  # it may as well count something
-    return (date(year, month, day),) if _LEAST_YEAR <= year <= _LARGEST_YEAR and is_day(year, month, day) else ()
+        # It may as well count something.
+        return (InDoubt(_CURRENT_CENTURY + year, month, day),)
+    if not _LEAST_YEAR <= year <= _LARGEST_YEAR or not is_day(year, month, day):
+        return ()
+    return (date(year, month, day),)
 
 
 def _whole(number: object) -> int:
@@ -131,55 +134,58 @@ def _relative(today: date) -> tuple[tuple[Pattern, Callable[[Values], Days]], ..
 
     one = (Decimal(1),)
     return (
-        (("date",), lambda said: _yearless(today, said[0])),
-        (("weekday", "date"), lambda said: _days_on(said[0], _yearless(today, said[1]))),
-        (("date", "weekday"), lambda said: _days_on(said[1], _yearless(today, said[0]))),
-        (("day",), lambda said: shift_today(said[0])),
-        (("weekday",), lambda said: _coming_weekday(today, said[0])),
-        (("this", "weekday"), lambda said: _this_weekday(today, said[1])),
-        (("weekday", "this"), lambda said: _this_weekday(today, said[0])),
-        (("next", "weekday"), lambda said: _next(today, said[1])),
-        (("weekday", "next"), lambda said: _next(today, said[0])),
-        (("after_next", "weekday"), lambda said: _weeks_after(today, said[1], "week")),
-        (("weekday", "after_next"), lambda said: _weeks_after(today, said[0], "week")),
-        (("weekday", "week_later"), lambda said: _weeks_after(today, said[0], "week")),
-        (("day", "week_later"), lambda said: shift_today(said[0] + _WEEK)),
-        (("last", "weekday"), lambda said: _last(today, said[1])),
-        (("weekday", "last"), lambda said: _last(today, said[0])),
-        (("week", "weekday"), lambda said: _in_week(today, said[0], said[1])),
-        (("weekday", "week"), lambda said: _in_week(today, said[1], said[0])),
-        (("ordinal",), lambda said: _day_of_month(today, said[0])),
-        (("weekday", "ordinal"), lambda said: _days_on(said[0], _day_of_month(today, said[1]))),
-        (("article", "number"), lambda said: _day_of_month(today, _whole(said[1]))),
-        (("number", "day_of_month"), lambda said: _day_of_month(today, _whole(said[0]))),
+        (("date",), lambda values: _yearless(today, values[0])),
+        (("weekday", "date"), lambda values: _days_on(values[0], _yearless(today, values[1]))),
+        (("date", "weekday"), lambda values: _days_on(values[1], _yearless(today, values[0]))),
+        (("day",), lambda values: shift_today(values[0])),
+        (("weekday",), lambda values: _coming_weekday(today, values[0])),
+        (("this", "weekday"), lambda values: _this_weekday(today, values[1])),
+        (("weekday", "this"), lambda values: _this_weekday(today, values[0])),
+        (("next", "weekday"), lambda values: _next(today, values[1])),
+        (("weekday", "next"), lambda values: _next(today, values[0])),
+        (("after_next", "weekday"), lambda values: _weeks_after(today, values[1], "week")),
+        (("weekday", "after_next"), lambda values: _weeks_after(today, values[0], "week")),
+        (("weekday", "week_later"), lambda values: _weeks_after(today, values[0], "week")),
+        (("day", "week_later"), lambda values: shift_today(values[0] + _WEEK)),
+        (("last", "weekday"), lambda values: _last(today, values[1])),
+        (("weekday", "last"), lambda values: _last(today, values[0])),
+        (("week", "weekday"), lambda values: _in_week(today, values[0], values[1])),
+        (("weekday", "week"), lambda values: _in_week(today, values[1], values[0])),
+        (("ordinal",), lambda values: _day_of_month(today, values[0])),
+        (("weekday", "ordinal"), lambda values: _days_on(values[0], _day_of_month(today, values[1]))),
+        (("article", "number"), lambda values: _day_of_month(today, _whole(values[1]))),
+        (("number", "day_of_month"), lambda values: _day_of_month(today, _whole(values[0]))),
         *_with_month(nearest),
-        (("in", "number", "unit"), lambda said: in_units(said[1], said[2])),
-        (("in", "one", "unit"), lambda said: in_units(one, said[2])),
-        (("in", "unit"), lambda said: in_units(one, said[1])),
-        (("number", "unit", "later"), lambda said: in_units(said[0], said[1])),
-        (("one", "unit", "later"), lambda said: in_units(one, said[1])),
-        (("number", "unit", "ago"), lambda said: in_units(said[0], said[1], sign=-1)),
-        (("one", "unit", "ago"), lambda said: in_units(one, said[1], sign=-1)),
-        (("ago", "number", "unit"), lambda said: in_units(said[1], said[2], sign=-1)),
-        (("ago", "one", "unit"), lambda said: in_units(one, said[2], sign=-1)),
+        (("in", "number", "unit"), lambda values: in_units(values[1], values[2])),
+        (("in", "one", "unit"), lambda values: in_units(one, values[2])),
+        (("in", "unit"), lambda values: in_units(one, values[1])),
+        (("number", "unit", "later"), lambda values: in_units(values[0], values[1])),
+        (("one", "unit", "later"), lambda values: in_units(one, values[1])),
+        (("number", "unit", "ago"), lambda values: in_units(values[0], values[1], sign=-1)),
+        (("one", "unit", "ago"), lambda values: in_units(one, values[1], sign=-1)),
+        (("ago", "number", "unit"), lambda values: in_units(values[1], values[2], sign=-1)),
+        (("ago", "one", "unit"), lambda values: in_units(one, values[2], sign=-1)),
         (
             ("day", "in", "number", "unit"),
-            lambda said: in_units(said[2], said[3], start=shift_today(said[0])[0]),
+            lambda values: in_units(values[2], values[3], start=shift_today(values[0])[0]),
         ),
-        (("day", "in", "one", "unit"), lambda said: in_units(one, said[3], start=shift_today(said[0])[0])),
-        (("weekday", "in", "one", "unit"), lambda said: _weeks_after(today, said[0], said[3])),
-        (("one", "unit", "weekday"), lambda said: _weeks_after(today, said[2], said[1])),
+        (("day", "in", "one", "unit"), lambda values: in_units(one, values[3], start=shift_today(values[0])[0])),
+        (("weekday", "in", "one", "unit"), lambda values: _weeks_after(today, values[0], values[3])),
+        (("one", "unit", "weekday"), lambda values: _weeks_after(today, values[2], values[1])),
     )
 
 
 def _move_date(start: date, count: int, unit: str) -> Days:
     """Return the day that is so many units from another one. The end of a month stays in its month."""
-    if unit in {"day", "week"}:
-        return (start + timedelta(days=count * (_WEEK if unit == "week" else 1)),)
+    if unit == "day":
+        return (start + timedelta(days=count),)
+    if unit == "week":
+        return (start + timedelta(days=count * _WEEK),)
     if unit not in {"month", "year"}:
         return ()
-    months = start.month - 1 + count * (12 if unit == "year" else 1)
-    year, month = start.year + months // 12, months % 12 + 1
+    months = count * 12 if unit == "year" else count
+    years, month = divmod(start.month - 1 + months, 12)
+    year, month = start.year + years, month + 1
     if not _LEAST_YEAR <= year <= _LARGEST_YEAR:
         return ()
     return (date(year, month, min(start.day, monthrange(year, month)[1])),)
@@ -230,11 +236,16 @@ def _next_weekday(today: date, weekday: int) -> date:
 
 def _coming_weekday(today: date, weekday: int) -> Days:
     following = _next_weekday(today, weekday)
-    return (today, following) if weekday == today.weekday() else (following,)
+    # "Friday", said on a Friday, may be today.
+    if weekday == today.weekday():
+        return (today, following)
+    return (following,)
 
 
 def _this_weekday(today: date, weekday: int) -> Days:
-    return (today,) if weekday == today.weekday() else (_next_weekday(today, weekday),)
+    if weekday == today.weekday():
+        return (today,)
+    return (_next_weekday(today, weekday),)
 
 
 def _next(today: date, weekday: int) -> Days:
@@ -251,4 +262,6 @@ def _in_week(today: date, weeks: int, weekday: int) -> Days:
 
 def _weeks_after(today: date, weekday: int, unit: str) -> Days:
     """Return the weekday a week after the coming one."""
-    return (_next_weekday(today, weekday) + timedelta(days=_WEEK),) if unit == "week" else ()
+    if unit != "week":
+        return ()
+    return (_next_weekday(today, weekday) + timedelta(days=_WEEK),)

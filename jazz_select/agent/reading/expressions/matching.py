@@ -42,11 +42,16 @@ def is_beside(token: Token, beside: Collection[str]) -> bool:
     return _BESIDE in token.senses or any(each in token.senses for each in beside)
 
 
+def senses_of(tokens: Sequence[Token]) -> set[str]:
+    """Return all that these tokens may mean: a pattern of another sense cannot match, and is not tried."""
+    return set[str]().union(*(token.senses for token in tokens))
+
+
 def first_match(
     patterns: Sequence[tuple[Pattern, Callable[[Values], Values]]], tokens: Sequence[Token], beside: Collection[str]
 ) -> Values:
     """Return the readings of tokens by the first pattern that has any; () if none has."""
-    known = {sense for each in tokens for sense in each.senses}
+    known = senses_of(tokens)
     length = len(tokens)
     for pattern, read in patterns:
         if len(pattern) > length or not known.issuperset(pattern):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from jazz_select.agent.reading.expressions.matching import Pattern, Values, assign
+from jazz_select.agent.reading.expressions.matching import Pattern, Values, assign, is_beside, senses_of
 from jazz_select.agent.reading.expressions.tokens import Token
 from jazz_select.lexicon import SHORTEST_ALONE
 
@@ -30,20 +30,25 @@ class Amount(NamedTuple):
 
 
 def _times(number: tuple[Decimal, ...], magnitudes: Sequence[Decimal]) -> tuple[Decimal, ...]:
-    found = number
-    for each in magnitudes:
-        found = tuple(one * each for one in found)
-    return found
+    readings = number
+    for magnitude in magnitudes:
+        readings = tuple(each * magnitude for each in readings)
+    return readings
 
 
 def _with_decimals(whole: tuple[Decimal, ...], digits: Sequence[tuple[Decimal, ...]]) -> tuple[Decimal, ...]:
     """Return the number that is read digit by digit behind its point: three point one four."""
     tail = [each[0] for each in digits]
-    is_plain = all(each == each.to_integral_value() and each >= 0 for each in (whole[0], *tail))
-    is_in_digits = len(tail) == 1 or all(each < 10 for each in tail)  # noqa: PLR2004
-    if len(whole) != 1 or not is_plain or not is_in_digits:
+    if len(whole) != 1:
         return ()
-    return (Decimal(f"{whole[0]:f}.{''.join(f'{each:f}' for each in tail)}"),)
+    for number in (whole[0], *tail):
+        if number < 0 or number != number.to_integral_value():
+            return ()
+    # Alone it may be any number: "three point fourteen".
+    if len(tail) > 1 and max(tail) >= 10:  # noqa: PLR2004
+        return ()
+    decimals = "".join(f"{number:f}" for number in tail)
+    return (Decimal(f"{whole[0]:f}.{decimals}"),)
 
 
 def _a_multiple(number: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
@@ -59,20 +64,20 @@ def _plus_half(number: tuple[Decimal, ...], magnitudes: Sequence[Decimal]) -> tu
 
 
 _CORES: Final[tuple[tuple[Pattern, Callable[[Values], tuple[Decimal, ...]]], ...]] = (
-    (("number",), lambda said: said[0]),
-    (("number", "magnitude"), lambda said: _times(said[0], said[1:])),
-    (("number", "magnitude", "magnitude"), lambda said: _times(said[0], said[1:])),
+    (("number",), lambda values: values[0]),
+    (("number", "magnitude"), lambda values: _times(values[0], values[1:])),
+    (("number", "magnitude", "magnitude"), lambda values: _times(values[0], values[1:])),
     *(
-        (("number", "point", *["number"] * count), lambda said: _with_decimals(said[0], said[2:]))
+        (("number", "point", *["number"] * count), lambda values: _with_decimals(values[0], values[2:]))
         for count in range(1, _MOST_DECIMALS + 1)
     ),
-    (("number", "and_half"), lambda said: _plus_half(said[0], said[2:])),
-    (("number", "and_half", "magnitude"), lambda said: _plus_half(said[0], said[2:])),
-    (("half", "magnitude"), lambda said: (said[1] * _HALF,)),
-    (("half", "one", "magnitude"), lambda said: (said[2] * _HALF,)),
-    (("one", "half", "magnitude"), lambda said: (said[2] * _HALF,)),
-    (("one", "magnitude"), lambda said: (said[1],)),
-    (("one", "number"), lambda said: _a_multiple(said[1])),
+    (("number", "and_half"), lambda values: _plus_half(values[0], values[2:])),
+    (("number", "and_half", "magnitude"), lambda values: _plus_half(values[0], values[2:])),
+    (("half", "magnitude"), lambda values: (values[1] * _HALF,)),
+    (("half", "one", "magnitude"), lambda values: (values[2] * _HALF,)),
+    (("one", "half", "magnitude"), lambda values: (values[2] * _HALF,)),
+    (("one", "magnitude"), lambda values: (values[1],)),
+    (("one", "number"), lambda values: _a_multiple(values[1])),
 )
 
 
@@ -103,13 +108,11 @@ def read_amount(tokens: Sequence[Token], beside: Collection[str]) -> Amount:
 def _is_skipped(token: Token, beside: Collection[str]) -> bool:
     """Whether a token at an edge says nothing; one that may be a number, a sign or a unit stays."""
     counts = {"number", "minus", "unit", "magnitude", "one", "half"}
-    return counts.isdisjoint(token.senses) and (
-        "beside" in token.senses or any(each in token.senses for each in beside)
-    )
+    return counts.isdisjoint(token.senses) and is_beside(token, beside)
 
 
 def _core(tokens: Sequence[Token], beside: Collection[str], *, has_unit: bool) -> tuple[Decimal, ...]:
-    known = {sense for each in tokens for sense in each.senses}
+    known = senses_of(tokens)
     for pattern, read in _CORES:
         if len(pattern) > len(tokens) or not known.issuperset(pattern):
             continue
@@ -121,7 +124,9 @@ def _core(tokens: Sequence[Token], beside: Collection[str], *, has_unit: bool) -
     (only,) = tokens
     if "magnitude" in only.senses and len(only.text) >= SHORTEST_ALONE:
         return (only.senses["magnitude"],)
-    return (Decimal(1),) if has_unit and "one" in only.senses else ()
+    if has_unit and "one" in only.senses:
+        return (Decimal(1),)
+    return ()
 
 
 # --- durations -----------------------------------------------------------------
@@ -133,7 +138,9 @@ _UNITS: Final = ("week", "day", "hour", "minute", "second")
 
 def _span(number: tuple[Decimal, ...], unit: str) -> tuple[Decimal, ...]:
     seconds = _SECONDS.get(unit)
-    return () if seconds is None else tuple(each * seconds for each in number)
+    if seconds is None:
+        return ()
+    return tuple(each * seconds for each in number)
 
 
 def _fraction(unit: str, share: Decimal) -> tuple[Decimal, ...]:
@@ -146,21 +153,21 @@ def _number_and_share(number: tuple[Decimal, ...], unit: str, share: Decimal) ->
 
 _QUARTER: Final = Decimal("0.25")
 _PARTS: Final[tuple[tuple[Pattern, Callable[[Values], tuple[Decimal, ...]]], ...]] = (
-    (("number", "unit"), lambda said: _span(said[0], said[1])),
-    (("one", "unit"), lambda said: _span((said[0],), said[1])),
-    (("number", "and_half", "unit"), lambda said: _number_and_share(said[0], said[2], _HALF)),
-    (("number", "unit", "and_half"), lambda said: _number_and_share(said[0], said[1], _HALF)),
-    (("one", "unit", "and_half"), lambda said: _number_and_share((said[0],), said[1], _HALF)),
-    (("number", "unit", "and_quarter"), lambda said: _number_and_share(said[0], said[1], _QUARTER)),
-    (("one", "unit", "and_quarter"), lambda said: _number_and_share((said[0],), said[1], _QUARTER)),
-    (("half", "unit"), lambda said: _fraction(said[1], _HALF)),
-    (("half", "one", "unit"), lambda said: _fraction(said[2], _HALF)),
-    (("one", "half", "unit"), lambda said: _fraction(said[2], _HALF)),
-    (("number", "quarter", "one", "unit"), lambda said: _span((said[0][0] * _QUARTER,), said[3])),
-    (("one", "quarter", "unit"), lambda said: _fraction(said[2], _QUARTER)),
-    (("minutes",), lambda said: (Decimal(said[0] * 60),)),
-    (("one", "minutes"), lambda said: (Decimal(said[1] * 60),)),
-    (("unit",), lambda said: _span((Decimal(1),), said[0])),
+    (("number", "unit"), lambda values: _span(values[0], values[1])),
+    (("one", "unit"), lambda values: _span((values[0],), values[1])),
+    (("number", "and_half", "unit"), lambda values: _number_and_share(values[0], values[2], _HALF)),
+    (("number", "unit", "and_half"), lambda values: _number_and_share(values[0], values[1], _HALF)),
+    (("one", "unit", "and_half"), lambda values: _number_and_share((values[0],), values[1], _HALF)),
+    (("number", "unit", "and_quarter"), lambda values: _number_and_share(values[0], values[1], _QUARTER)),
+    (("one", "unit", "and_quarter"), lambda values: _number_and_share((values[0],), values[1], _QUARTER)),
+    (("half", "unit"), lambda values: _fraction(values[1], _HALF)),
+    (("half", "one", "unit"), lambda values: _fraction(values[2], _HALF)),
+    (("one", "half", "unit"), lambda values: _fraction(values[2], _HALF)),
+    (("number", "quarter", "one", "unit"), lambda values: _span((values[0][0] * _QUARTER,), values[3])),
+    (("one", "quarter", "unit"), lambda values: _fraction(values[2], _QUARTER)),
+    (("minutes",), lambda values: (Decimal(values[0] * 60),)),
+    (("one", "minutes"), lambda values: (Decimal(values[1] * 60),)),
+    (("unit",), lambda values: _span((Decimal(1),), values[0])),
 )
 _SHORTHAND: Final[Pattern] = ("number", "unit", "number")
 
@@ -178,6 +185,7 @@ def read_duration(
     shorthand = assign(_SHORTHAND, tokens, beside)
     if shorthand is not None:
         return _shorthand(*shorthand)
+    # The fewest parts first: "two and a half hours" is one part, and not "two" and "half an hour".
     for count in (1, 2, 3):
         for split in _splits(tokens, count):
             parts = [_part(each, beside, alone=bare_units and count == 1) for each in split]
@@ -204,7 +212,7 @@ def _shorthand(number: tuple[Decimal, ...], unit: str, rest: tuple[Decimal, ...]
 
 
 def _part(tokens: Sequence[Token], beside: Collection[str], *, alone: bool) -> tuple[Decimal, ...]:
-    known = {sense for each in tokens for sense in each.senses}
+    known = senses_of(tokens)
     for pattern, read in _PARTS:
         if pattern == ("unit",) and not alone:
             continue
@@ -227,8 +235,12 @@ def _splits(tokens: Sequence[Token], count: int) -> Iterator[list[Sequence[Token
 
 def _descends(split: Sequence[Sequence[Token]]) -> bool:
     """Whether each part has a smaller unit than the one before."""
-    units: list[Any] = [next((each.senses["unit"] for each in part if "unit" in each.senses), "") for part in split]
-    if len(units) == 1:
+    if len(split) == 1:
         return True
-    places = [_UNITS.index(unit) for unit in units if unit in _UNITS]
-    return len(places) == len(units) and places == sorted(set(places))
+    places: list[int] = []
+    for part in split:
+        units = [token.senses["unit"] for token in part if "unit" in token.senses]
+        if not units or units[0] not in _UNITS:
+            return False
+        places.append(_UNITS.index(units[0]))
+    return places == sorted(set(places))

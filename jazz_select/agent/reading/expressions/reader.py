@@ -140,7 +140,8 @@ def read_expression(text: str, kind: Kind, context: ReadingContext, name: str = 
         return NOTHING
     if kind == "boolean":
         return _flag(text)
-    if (exact := _iso_value(text, kind)) is not None:
+    exact = _iso_value(text, kind)
+    if exact is not None:
         return Expression(value=exact)
     read = _in_any_language(text, kind, context, name)
     is_open = not QUESTION_MARKS.isdisjoint(text) or (kind in _TYPES_OF_NUMBERS and text.strip()[0] in "('’")
@@ -167,7 +168,7 @@ def _read_elsewhere(
 
     "Um zehn" in an English conversation is 10:00 or 22:00, as in German.
     """
-    found: list[Expression] = []
+    found: set[Expression] = set()
     for language in LANGUAGES:
         if language == context.language or not _may_be_of(text, language):
             continue
@@ -179,8 +180,10 @@ def _read_elsewhere(
             continue
         read = _read_in(text, kind, context, name, language, whole=True)
         if read.value is not None or read.understood:
-            found.append(read)
-    return found[0] if len(set(found)) == 1 else None
+            found.add(read)
+    if len(found) != 1:
+        return None
+    return found.pop()
 
 
 def _may_be_of(text: str, language: str) -> bool:
@@ -220,7 +223,8 @@ def _partly(reading: "_Reading", tokens: Sequence[Token]) -> Expression:
     """Return the longest part of an answer that says a value, if the rest says no other one."""
     for start, end in _spans(len(tokens)):
         found = reading.readings(tokens[start:end])
-        is_article = end - start == 1 and "one" in tokens[start].senses  # "a couple" is not one
+        # "A couple" is not one.
+        is_article = end - start == 1 and "one" in tokens[start].senses
         if not found.readings or is_article:
             continue
         rest = [*tokens[:start], *tokens[end:]]
@@ -238,10 +242,12 @@ def _has_other_unit(reading: "_Reading", rest: Sequence[Token]) -> bool:
     own = _units_of(reading.name, reading.lexicon.language)
     for token in rest:
         unit = token.senses.get("unit")
+        # "2m" may be two million.
         if unit in _DOUBTFUL and len(token.text) == 1:
-            return True  # "2m" may be two million
+            return True
+        # 90 is not what "90 minutes" says for `hours`.
         if reading.kind in _TYPES_OF_NUMBERS and _is_other_unit(unit, own):
-            return True  # 90 is not what "90 minutes" says for `hours`
+            return True
     return False
 
 
@@ -270,8 +276,10 @@ def _is_changed(tokens: Sequence[Token], start: int, end: int, *, is_day: bool) 
         return False
     if any(each.senses.get("unit") in _OF_CALENDAR and len(each.text) > 1 for each in rest):
         return True
-    after = next((each for each in tokens[end:] if each.text != "+"), None)
-    return any(each is not None and "number" in each.senses for each in (before, after))
+    if before is not None and "number" in before.senses:
+        return True
+    after = [token for token in tokens[end:] if token.text != "+"]
+    return bool(after) and "number" in after[0].senses
 
 
 def _telling_of(kind: Kind) -> frozenset[str]:
@@ -295,7 +303,11 @@ def _spans(length: int) -> Iterator[tuple[int, int]]:
 
 
 def _plain(readings: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(date(each.year, each.month, each.day) if isinstance(each, InDoubt) else each for each in readings)
+    plain: list[Any] = []
+    for reading in readings:
+        is_day = isinstance(reading, InDoubt)
+        plain.append(date(reading.year, reading.month, reading.day) if is_day else reading)
+    return tuple(plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,20 +397,25 @@ def _in_own_unit(readings: tuple[Decimal, ...], unit: str, own: Collection[str])
     spans = [each for each in own if each in _SECONDS]
     if unit in _SECONDS and len(spans) == 1 and unit not in own:
         return tuple(each * _SECONDS[unit] / _SECONDS[spans[0]] for each in readings)
-    return () if _is_other_unit(unit, own) else readings
+    if _is_other_unit(unit, own):
+        return ()
+    return readings
 
 
 def _is_other_unit(unit: object, own: Collection[str]) -> bool:
     """Whether a unit is another one of the same measure than that of the input: minutes for `hours`."""
-    return unit not in own and any(unit in each and not each.isdisjoint(own) for each in (*_MEASURES, _SECONDS.keys()))
+    if unit in own:
+        return False
+    return any(unit in measure and not measure.isdisjoint(own) for measure in (*_MEASURES, _SECONDS.keys()))
 
 
 def _days_of_midnight(tokens: Sequence[Token]) -> tuple[int, ...]:
     """Return how many days after the day that is said a time is: "Friday at midnight" may begin or end that Friday."""
-    if any(each.senses.get("number") == (_LAST_HOUR,) for each in tokens):
+    if any(token.senses.get("number") == (_LAST_HOUR,) for token in tokens):
         return (1,)
-    is_midnight = any(each.senses.get("hour_named") == 0 for each in tokens)
-    return (0, 1) if is_midnight else (0,)
+    if any(token.senses.get("hour_named") == 0 for token in tokens):
+        return (0, 1)
+    return (0,)
 
 
 def _counts(token: Token) -> bool:
@@ -422,11 +439,15 @@ def _moment(day: date, at: time, zone: tzinfo | None) -> datetime | None:
     if zone is None:
         return moment
     back = moment.astimezone(UTC).astimezone(zone)
-    return moment if back.replace(tzinfo=None) == moment.replace(tzinfo=None) else None
+    if back.replace(tzinfo=None) != moment.replace(tzinfo=None):
+        return None
+    return moment
 
 
 def _number_value(number: Decimal) -> int | float:
-    return int(number) if number == number.to_integral_value() else float(number)
+    if number == number.to_integral_value():
+        return int(number)
+    return float(number)
 
 
 @cache
@@ -444,8 +465,10 @@ def _units_of(name: str, language: str) -> frozenset[str]:
             if isinstance(unit, str):
                 found.add(unit)
     if language == "ja":
-        senses = lexicon_of(language).senses.items()
-        found |= {each["unit"] for key, each in senses if "unit" in each and _is_japanese(key[0]) and key[0] in name}
+        # A Japanese name has no spaces, so a unit is looked for within it.
+        for key, senses in lexicon_of(language).senses.items():
+            if "unit" in senses and _is_japanese(key[0]) and key[0] in name:
+                found.add(senses["unit"])
     return frozenset(found)
 
 
@@ -532,8 +555,17 @@ def _longest_at(reading: "_Reading", tokens: Sequence[Token], start: int) -> tup
 
 def has_denial(text: str, context: ReadingContext) -> bool:
     """Whether a word of a text denies or excepts something, in English or the language of the conversation."""
-    languages = dict.fromkeys(("en", context.language if context.language in LANGUAGES else "en"))
-    return any("denies" in each.senses for language in languages for each in _tokens(text[:_LONGEST], language, ""))
+    for language in _read_languages(context):
+        if any("denies" in token.senses for token in _tokens(text[:_LONGEST], language, "")):
+            return True
+    return False
+
+
+def _read_languages(context: ReadingContext) -> tuple[str, ...]:
+    """Return English, and the language of the conversation if it is another one that is read."""
+    if context.language not in LANGUAGES or context.language == "en":
+        return ("en",)
+    return ("en", context.language)
 
 
 @lru_cache(maxsize=1_024)
@@ -551,7 +583,7 @@ def is_measure(word: str) -> bool:
 def says_nothing(word: str, context: ReadingContext) -> bool:
     """Whether a word adds nothing to a value beside it, in English or the language of the conversation."""
     beside = {"beside", "beside_day", "beside_time", "one", "article"}
-    for language in dict.fromkeys(("en", context.language if context.language in LANGUAGES else "en")):
+    for language in _read_languages(context):
         if beside & lexicon_of(language).senses.get((fold_words(word),), {}).keys():
             return True
     return False
@@ -561,9 +593,9 @@ def kind_of(type_: str, schema: Mapping[str, Any]) -> Kind | None:
     """Return the kind of values that a JSON Schema takes; None if they are not read by their words."""
     if "enum" in schema or "const" in schema:
         return None
-    if type_ in _TYPES:
-        return _TYPES[type_]
-    return _FORMATS.get(str(schema.get("format"))) if type_ == "string" else None
+    if type_ == "string":
+        return _FORMATS.get(str(schema.get("format")))
+    return _TYPES.get(type_)
 
 
 _TYPES: Final[Mapping[str, Kind]] = {"integer": "integer", "number": "number", "boolean": "boolean"}
@@ -580,6 +612,9 @@ def json_form(value: object) -> Any:
     days, rest = divmod(abs(seconds), 86_400)
     hours, rest = divmod(rest, 3_600)
     minutes, rest = divmod(rest, 60)
-    clock = "".join(f"{amount:g}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if amount)
-    text = (f"{days:g}D" if days else "") + (f"T{clock}" if clock else "")
-    return f"{'-' if seconds < 0 else ''}P{text or 'T0S'}"
+    text = f"{days:g}D" if days else ""
+    clock = [f"{amount:g}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if amount]
+    if clock:
+        text += f"T{''.join(clock)}"
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}P{text or 'T0S'}"

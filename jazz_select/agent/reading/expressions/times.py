@@ -6,7 +6,7 @@ from datetime import time
 from decimal import Decimal
 from typing import Any, Final
 
-from jazz_select.agent.reading.expressions.matching import Pattern, assign, is_beside
+from jazz_select.agent.reading.expressions.matching import Pattern, assign, is_beside, senses_of
 from jazz_select.agent.reading.expressions.tokens import Token
 
 Times = tuple[time, ...]
@@ -47,22 +47,24 @@ def read_times(tokens: Sequence[Token], beside: Collection[str], *, half_days: b
     """
     for part, rest in _with_part(tokens, beside):
         dial = _dial(rest, beside, half_days=half_days)
-        if dial is not None and (times := _times(dial, part)):
+        times = _times(dial, part) if dial is not None else ()
+        if times:
             return times
     return ()
 
 
 def _with_part(tokens: Sequence[Token], beside: Collection[str]) -> list[tuple[str, Sequence[Token]]]:
     """Return the tokens without the part of the day at one of their edges, and as they are."""
-    found: list[tuple[str, Sequence[Token]]] = []
-    kept = [each for each in tokens if not (is_beside(each, beside) and "part" not in each.senses)]
-    if kept and "part" in kept[-1].senses:
-        place = max(index for index, each in enumerate(tokens) if each is kept[-1])
-        found.append((kept[-1].senses["part"], [*tokens[:place], *tokens[place + 1 :]]))
-    if kept and "part" in kept[0].senses:
-        place = min(index for index, each in enumerate(tokens) if each is kept[0])
-        found.append((kept[0].senses["part"], [*tokens[:place], *tokens[place + 1 :]]))
-    return [*found, ("", tokens)]
+    splits: list[tuple[str, Sequence[Token]]] = []
+    telling: list[int] = []
+    for place, token in enumerate(tokens):
+        if "part" in token.senses or not is_beside(token, beside):
+            telling.append(place)
+    # A part of the day behind the time counts before one in front of it.
+    for place in (telling[-1], telling[0]) if telling else ():
+        if "part" in tokens[place].senses:
+            splits.append((tokens[place].senses["part"], [*tokens[:place], *tokens[place + 1 :]]))
+    return [*splits, ("", tokens)]
 
 
 _PATTERNS: Final[tuple[Pattern, ...]] = (
@@ -106,7 +108,7 @@ _HOUR_FIRST: Final = frozenset({"es", "it", "fr"})
 
 
 def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) -> _Dial | None:
-    known = {sense for each in tokens for sense in each.senses}
+    known = senses_of(tokens)
     for pattern in _PATTERNS:
         if len(pattern) > len(tokens) or not known.issuperset(pattern):
             continue
@@ -169,10 +171,13 @@ def _times(dial: _Dial, part: str) -> Times:
     hour, minute = divmod(total, 60)
     if part:
         own = _hour_in(part, hour, dial.hour)
-        return () if own is None else (time(own % _HOURS, minute, dial.second),)
+        if own is None:
+            return ()
+        return (time(own % _HOURS, minute, dial.second),)
     is_sure = dial.is_exact or hour == 0 or hour > _HALF_A_DAY
     if is_sure:
         return (time(hour % _HOURS, minute, dial.second),)
+    # An hour from 1 to 12 may be of both halves of the day.
     hour %= _HALF_A_DAY
     return (time(hour, minute, dial.second), time(hour + _HALF_A_DAY, minute, dial.second))
 

@@ -76,12 +76,13 @@ def tokens_of(text: str, lexicon: Lexicon, names: Collection[str] = (), *, most:
     """
     text = _UNSEEN.sub("", text)
     folded = fold_words(_with_plain_fractions(text))
-    if any(unicodedata.category(each) == "No" for each in text if each not in _FRACTIONS):
-        return [Token(folded)]  # "5²" would be folded into 52
+    # "5²" would be folded into 52.
+    if any(unicodedata.category(letter) == "No" for letter in text if letter not in _FRACTIONS):
+        return [Token(folded)]
     scan = _japanese if lexicon.language == "ja" else _scan
-    found = [each for each in islice(scan(folded, lexicon), 4 * most) if each.text not in _SILENT]
+    found = [token for token in islice(scan(folded, lexicon), 4 * most) if token.text not in _SILENT]
     merged = _merge_phrases(found, lexicon)[:most]
-    return [_beside_name(each, names) for each in merged]
+    return [_beside_name(token, names) for token in merged]
 
 
 _UNSEEN: Final = re.compile(
@@ -136,9 +137,10 @@ def _scan(text: str, lexicon: Lexicon) -> Iterator[Token]:
             continue
         word = WORD.match(text, place)
         if word:
-            between = place > 0 and text[place - 1].isdecimal() and (word.group(),) in lexicon.senses  # 14h30
+            # 14h30 is no identifier.
+            is_between = place > 0 and text[place - 1].isdecimal() and (word.group(),) in lexicon.senses
             place = word.end()
-            if _GLUED.match(text, place) and not between:
+            if _GLUED.match(text, place) and not is_between:
                 place = _end_of_chunk(text, place)
                 yield Token(text[word.start() : place])
                 continue
@@ -237,7 +239,9 @@ def _figure_senses(found: re.Match[str], lexicon: Lexicon) -> dict[str, Any]:
         day = (int(found["year"]), int(found["month"]), int(found["day"]))
         return {"date": (day,)} if is_day(*day) else {}
     if found["first"]:
-        year = int(found["last"]) + (_CENTURY if len(found["last"]) == 2 else 0)  # noqa: PLR2004
+        year = int(found["last"])
+        if len(found["last"]) == 2:  # noqa: PLR2004
+            year += _CENTURY
         days = _month_and_day(int(found["first"]), int(found["second"]), lexicon, dotted=found["mark"] == ".")
         valid = tuple((year, month, day) for month, day in days if is_day(year, month, day))
         return {"date": valid} if valid else {}
@@ -306,8 +310,11 @@ def number_readings(number: str, lexicon: Lexicon | None) -> tuple[Decimal, ...]
     last = marks[-1]
     whole, _, rest = number.rpartition(last)
     if len(set(marks)) > 1:
-        is_grouped = _is_grouped(whole, marks[0]) and marks.count(last) == 1 and last != "'"
-        return (Decimal(f"{whole.replace(marks[0], '')}.{rest}"),) if is_grouped and len(set(marks[:-1])) == 1 else ()
+        # One mark parts the thousands, and the last one the decimals: "1.234.567,89".
+        is_grouped = len(set(marks[:-1])) == 1 and _is_grouped(whole, marks[0])
+        if not is_grouped or marks.count(last) > 1 or last == "'":
+            return ()
+        return (Decimal(f"{whole.replace(marks[0], '')}.{rest}"),)
     grouped = (Decimal(number.replace(last, "")),) if _is_grouped(number, last) else ()
     decimal = (Decimal(f"{whole or '0'}.{rest}"),) if len(marks) == 1 and last != "'" else ()
     if not grouped or not decimal or (lexicon is not None and last == _group_mark(lexicon)):
@@ -316,7 +323,10 @@ def number_readings(number: str, lexicon: Lexicon | None) -> tuple[Decimal, ...]
 
 
 def _group_mark(lexicon: Lexicon) -> str:
-    return lexicon.group if lexicon.group in ".," else {",": "."}.get(lexicon.decimal, "")
+    if lexicon.group in ".,":
+        return lexicon.group
+    # Where a space parts thousands and a comma decimals, people write a point between thousands as well.
+    return "." if lexicon.decimal == "," else ""
 
 
 def _is_grouped(number: str, mark: str) -> bool:
@@ -463,6 +473,7 @@ def _kanji_number(text: str) -> Decimal | None:
                 part = Decimal(0)
         if digits:
             part += Decimal(digits.replace(",", ""))
-    except ArithmeticError:  # such as "1.2.3"
+    except ArithmeticError:
+        # Such as "1.2.3".
         return None
     return whole + part
