@@ -26,6 +26,7 @@ from jazz_select.phrases import (
     Shown,
     beginnings_in,
     describe_other,
+    endings_in,
     folded,
     has_any,
     is_figure,
@@ -45,8 +46,6 @@ from jazz_select.words import ACTING, stems
 Answer = Literal["yes", "no", "neither"]
 _AGREEING: Final = frozenset({"yes", "beside"})
 _ANSWERING: Final = _AGREEING | {"no", "denies"}
-_NOBODY: Final = frozenset({"nobody", "no one", "no-one"})
-"""Who agrees where no one does. They are no denial of the table: as an answer, each is a value ("For whom?")."""
 _NEUTRAL: Final = frozenset({"courtesy", "asides", "harmless", "signs", "between"})
 """The kinds of words that change nothing."""
 _CHANGING: Final = frozenset({"scope", "times"})
@@ -66,7 +65,6 @@ _MOST_WORDS: Final = 8
 """The most words of a phrase of the table."""
 _MOST_SIGNED: Final = 4
 """The most words of a name at the end of a letter."""
-_WRITER: Final = frozenset({"me", "us", "mir", "uns", "mich", "nos", "moi", "nous", "mi", "ci", "мне", "нам", "mij"})
 _BEARING: Final = _AGREEING | {"figure"}
 """The kinds of words that make a denial one of the call: "Thursday is no good"."""
 _SOFTENED: Final = frozenset({"own", "points", "fills", "states"})
@@ -74,14 +72,6 @@ _MOST_LINKING: Final = 3
 """The most words before a reason: "es que"."""
 _MOST_BARE: Final = 2
 """The most words that nobody knows of which an answer only names a thing: "store credit"."""
-_VERB_ENDINGS: Final = {
-    "en": ("ed",),
-    "es": ("aba", "aban", "ó", "aron", "ieron", "ía", "ían"),
-    "fr": ("aient", "ait"),
-    "it": ("ava", "eva", "iva", "avano", "evano"),
-    "pt": ("ou", "ava", "avam", "aram", "eram", "iam"),
-}
-"""Endings of verbs in the past, by language."""
 _SHORTEST_VERB: Final = 5
 _SHORTEST_STATEMENT: Final = 4
 """The least words of a statement that begins with a verb: "found it cheaper elsewhere"."""
@@ -116,10 +106,6 @@ _CONTRACTED: Final = re.compile(
 """An English contraction without its apostrophe: "thats"."""
 _DRAWN_OUT: Final = re.compile(r"(\w)\1{2,}")
 """A letter that is drawn out: "pleaseee"."""
-_ADVERBS: Final = {"en": "ly", "es": "mente", "it": "mente", "pt": "mente"}
-_NO_ADVERBS: Final = frozenset(
-    {"early", "family", "reply", "supply", "assembly", "jelly", "belly", "bully", "fly", "anomaly"}
-)
 _SHORTEST_ADVERB: Final = 5
 _DASHES: Final = ("-", "–", "—")
 _CLAUSES: Final = re.compile(r"[.,;:!?…。！？؟()\n–—]+|\s-\s")
@@ -557,10 +543,9 @@ class _ReadMessage:
 
     def _is_adverb(self, word: str) -> bool:
         """Whether a word is an adverb by its ending, such as "sadly" or "lamentablemente"."""
-        ending = _ADVERBS.get(self.language)
-        return (
-            ending is not None and word.endswith(ending) and len(word) >= _SHORTEST_ADVERB and word not in _NO_ADVERBS
-        )
+        if len(word) < _SHORTEST_ADVERB or not word.endswith(endings_in(self.language, "adverbs")):
+            return False
+        return word not in phrases()["no_adverbs"]
 
     def _parts(self, written: str) -> list[_Label]:
         """Find the words in one that is written together: after an elision, or in a script without spaces."""
@@ -1115,7 +1100,7 @@ def _further_thing(piece: _Piece) -> str:
 
 def _may_be_done(said: Sequence[_Label]) -> bool:
     """Whether words may say what is to be done: by a known verb, or for the writer ("show me")."""
-    if any(each.phrase in ACTING or each.phrase in _WRITER for each in said):
+    if any(each.phrase in ACTING or each.is_any("writer") for each in said):
         return True
     first = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
     after = said[first + 1] if first + 1 < len(said) else None
@@ -1145,7 +1130,7 @@ def _why_not_by_words(piece: _Piece) -> str:
     if not piece.is_first and _is_if(piece):
         return f"it makes a condition or a change, {piece.labels[0].written!r}"
     for label, after in pairwise(piece.labels):
-        if label.phrase in _NOBODY and after.kind in _AGREEING:
+        if label.is_any("nobody") and after.kind in _AGREEING:
             return f"it denies something, {label.written!r}"
     for place, label in enumerate(piece.labels):
         if _changes_nothing(piece, place):
@@ -1345,7 +1330,7 @@ def _is_verb(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
         if word.endswith(ending):
             return True
     word = word.removesuffix("-se").removesuffix("-me")
-    return len(word) >= _SHORTEST_VERB and word.endswith(_VERB_ENDINGS.get(read.language, ("\0",)))
+    return len(word) >= _SHORTEST_VERB and word.endswith(endings_in(read.language, "past"))
 
 
 def _other_thing(piece: _Piece) -> str:

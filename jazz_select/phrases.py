@@ -36,8 +36,13 @@ KINDS: Final = (
     *("inquires", "complains", "states", "particles"),
 )
 """The kinds that words of a message are sorted by; the first one counts where a phrase is of several."""
-_OF_ALL_LANGUAGES: Final = frozenset({"alike", "money", "sorts", "persons", "questions", "doubles", "corrects"})
-"""Kinds whose rows hold words of any language, which tell none."""
+_TELLING_NO_LANGUAGE: Final = frozenset(
+    {
+        *("alike", "money", "sorts", "persons", "questions", "doubles", "corrects"),
+        *("adverbs", "no_adverbs", "past"),
+    }
+)
+"""Kinds whose rows hold words of any language, or no words but their endings."""
 _ONLY_AGREED_IN: Final = frozenset({"nl", "pt"})
 """Languages in which only a yes is read."""
 _ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
@@ -109,6 +114,12 @@ def phrases_for(language: str, kind: str) -> frozenset[str]:
 
 
 @cache
+def endings_in(language: str, kind: str) -> tuple[str, ...]:
+    """Return the endings of a kind of words in a language; none if the language is not known."""
+    return tuple(phrases_in(language, kind)) if language in _tables() else ()
+
+
+@cache
 def _all_phrases(language: str) -> frozenset[str]:
     return frozenset(folded(phrase) for kind, each in _tables()[language].items() if kind in KINDS for phrase in each)
 
@@ -140,7 +151,7 @@ def _words_by_language(*, is_yes: bool = False) -> Mapping[str, frozenset[str]]:
     for language, kinds in (_tables() if is_yes else _languages()).items():
         own = words.setdefault(language, set())
         for kind, listed in kinds.items():
-            if kind not in _OF_ALL_LANGUAGES:
+            if kind not in _TELLING_NO_LANGUAGE:
                 own.update(word for phrase in listed for word in WORD.findall(phrase))
     count = Counter(word for each in words.values() for word in each)
     return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
@@ -209,7 +220,7 @@ def _answering_words(language: str) -> frozenset[str]:
 def _own_words(language: str) -> frozenset[str]:
     """Return all words of a language in the table, those of other languages too."""
     kinds = _languages().get(language, {})
-    listed = (phrase for kind, each in kinds.items() if kind not in _OF_ALL_LANGUAGES for phrase in each)
+    listed = (phrase for kind, each in kinds.items() if kind not in _TELLING_NO_LANGUAGE for phrase in each)
     return frozenset(word for phrase in listed for word in WORD.findall(folded(phrase)))
 
 
