@@ -40,14 +40,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 AGENT = (
     "tests/unit/agent",
-    *(f"tests/property/test_{name}.py" for name in ("approval", "approval_of_flows", "said")),
+    *(f"tests/property/test_{name}.py" for name in ("approval", "approval_of_flows", "grounding")),
 )
 ROUTING = (
     *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
     "tests/property/test_schemas.py",
-    *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
+    *("tests/unit/agent/test_approval.py", "tests/unit/agent/test_wrong_types.py"),
 )
-_OF_MEMORY = "recall sync deleting memorize shared_index cascade near_misses sets under_way confidence damaged_index"
+_OF_MEMORY = (
+    "recall sync deleting memorize shared_index cascade near_misses coverage_sets concurrency confidence damaged_index"
+)
 MEMORY = (
     *(f"tests/unit/memory/test_{name}.py" for name in _OF_MEMORY.split()),
     "tests/property/test_sync_plan.py",
@@ -82,10 +84,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/evaluation/test_gates.py",
     ),
     "service/http/limits.py": tuple(
-        f"tests/unit/service/test_{name}.py" for name in ("http_refused", "http", "shares")
+        f"tests/unit/service/test_{name}.py" for name in ("http_refused", "http", "key_shares")
     ),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
-    "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
+    "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_model_adaptation.py"),
     "flow/field_checks.py": ("tests/unit/flow", "tests/unit/agent/test_inputs.py"),
     "values.py": ("tests/unit/selector", "tests/unit/memory/test_recall.py", "tests/unit/test_notebook.py"),
 }

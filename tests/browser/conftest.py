@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-NEED_A_BROWSER = {"test_pages.py", "test_ways.py", "test_hostile.py"}
+NEED_A_BROWSER = {"test_pages.py", "test_journeys.py", "test_hostile.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

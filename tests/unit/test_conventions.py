@@ -425,7 +425,7 @@ LOOKS_AT_THE_CLOCK = {
     "tests/tcp_proxy.py": "a network for programs, in `make programs`",
     "tests/unit/evaluation/test_side_process.py": "programs that outlive others, in `make programs`",
     "tests/unit/postgres/test_connection.py": "servers that are stopped and started, in `make programs`",
-    "tests/unit/postgres/test_hostile.py": "a server of others, in `make programs`",
+    "tests/unit/postgres/test_hostile_content.py": "a server of others, in `make programs`",
     "tests/unit/service/test_cluster_commands.py": "commands in processes of their own, in `make programs`",
     "tests/unit/service/test_failures.py": "networks that fail and come back, in `make programs`",
     "tests/unit/service/test_replicas.py": "a database that goes and comes back, in `make programs`",

@@ -60,7 +60,7 @@ def selector_of(registry: FlowRegistry, *names: str, policy: Policy = Policy()) 
 
 
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
-    """An agent that asks nobody: what it asks for is what `test_approving` is about."""
+    """An agent that asks nobody: what it asks for is what `test_approval` is about."""
     selector = selector_of(registry, *(names or ("both",)), policy=options.pop("policy", Policy()))
     given: dict[str, Any] = {"approval": "never", "open_tools": "all"} | options
     return make_agent(selector, tools, model, **given)

@@ -13,7 +13,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory
 from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, shop_tools, talk
-from tests.unit.agent.test_hung_model import timed
+from tests.unit.agent.test_hanging_model import timed
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 

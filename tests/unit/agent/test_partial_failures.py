@@ -15,7 +15,7 @@ from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Claim
-from tests.unit.agent.test_hung_model import timed
+from tests.unit.agent.test_hanging_model import timed
 from tests.unit.agent.turns import agent_of, destroyer, obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 

@@ -18,7 +18,7 @@ from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, read_run, replace_file
 from jazz_select.values import Source
 from tests.browser.serving import MARKUP, Service, served
-from tests.unit.service.panel.test_answers import data, events
+from tests.unit.service.panel.test_panel_data import data, events
 
 pytestmark = pytest.mark.spec("008.4")
 BLUE = "Could I have the lamp in blue instead?"
