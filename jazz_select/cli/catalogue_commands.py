@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -53,12 +54,14 @@ from jazz_select.selector.policy import policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
 from jazz_select.text import count_of
+from jazz_select.values import Candidate
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import GraphCommand, ListCommand, SelectCommand, SyncCommand
     from jazz_select.evaluation.overlay import Overlay
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.outcomes import OutcomeLog
+    from jazz_select.routing.tools.tool import Tool
     from jazz_select.settings import Settings
 
 _CHANGES = {"created": "green", "updated": "yellow", "deleted": "red", "unchanged": "dim"}
@@ -72,9 +75,12 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
         if given.json or not ask_yes_no(f"{error}", "Delete them?"):
             raise
         synced = asyncio.run(_run_sync(settings, given, allow_delete=True))
-    would = "would delete" if given.dry_run else "deleted"
-    only = f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others"
-    tell(synced, _changes(synced), (*([only] if synced["deleted"] else ()), *synced["notes"]), json=given.json)
+    notes = list(synced["notes"])
+    if synced["deleted"]:
+        verb = "would delete" if given.dry_run else "deleted"
+        flows = printable(settings.flows)
+        notes.insert(0, f"{verb} what is not in {flows}: an index holds the flows of one sync and no others")
+    tell(synced, _changes(synced), notes, json=given.json)
 
 
 @asynccontextmanager
@@ -100,14 +106,16 @@ async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete:
     began = perf_counter()
     registry = catalogue(settings)
     log = None if given.log is None else existing_log(given.log, settings)
-    allowed = settings.allowed_modules
-    tools = None if given.tools is None else list(load_tools(given.tools, allow_modules=allowed).values())
-    with TemporaryDirectory() as passing:
-        # A dry run leaves no trace, so it does not make an index either.
-        empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
+    tools: list[Tool] | None = None
+    if given.tools is not None:
+        tools = list(load_tools(given.tools, allow_modules=settings.allowed_modules).values())
+    with TemporaryDirectory() as temporary:
+        place = settings
+        if given.dry_run and not is_there(settings):  # a dry run leaves no trace, so it does not make an index either
+            place = settings.model_copy(update={"index": Path(temporary)})
         async with (
             _open_publication(settings, registry, dry_run=given.dry_run) as (learned, evidence),
-            open_index(settings.model_copy(update=empty)) as memory,
+            open_index(place) as memory,
         ):
             with progress("indexing flows") as update:
                 report = await sync_registry(
@@ -121,8 +129,10 @@ async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete:
                     evidence=evidence,
                     allow_delete=allow_delete,
                 )
-            answers, caveat = (None, "") if report.dry_run else await memory.leave_one_out_confidence(settings.agent_id)
-            thresholds = None if report.dry_run else await memory.thresholds(settings.agent_id)
+            answers, caveat, thresholds = None, "", None
+            if not report.dry_run:  # an index that was not written knows nothing yet
+                answers, caveat = await memory.leave_one_out_confidence(settings.agent_id)
+                thresholds = await memory.thresholds(settings.agent_id)
     expected = forecast(
         answers,
         policy_of_settings(settings),
@@ -148,16 +158,15 @@ async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete:
 
 
 def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
-    names = {what: "" if what == "unchanged" else ", ".join(map(printable, synced[what])) for what in _CHANGES}
-    yield facts(
-        {
-            what: styled(f"{len(synced[what]):>4}  {names[what]}", style if synced[what] else "dim", limit=20_000)
-            for what, style in _CHANGES.items()
-        }
-    )
-    done = "Nothing was written (dry run)" if synced["dry_run"] else "Synced"
+    lines: dict[str, Text] = {}
+    for what, style in _CHANGES.items():
+        # Those that are unchanged are most of a catalogue, so they are only counted.
+        names = "" if what == "unchanged" else ", ".join(map(printable, synced[what]))
+        lines[what] = styled(f"{len(synced[what]):>4}  {names}", style if synced[what] else "dim", limit=20_000)
+    yield facts(lines)
+    result = "Nothing was written (dry run)" if synced["dry_run"] else "Synced"
     where = f"agent {synced['agent_id']}, index {synced['index']}, embedder {synced['embedder']}"
-    yield line(f"{done}: {where}, {synced['took_s']:.2f} s", style="dim")
+    yield line(f"{result}: {where}, {synced['took_s']:.2f} s", style="dim")
     if synced["forecast"] is not None:
         yield line(synced["forecast"]["says"], limit=2_000)
 
@@ -196,13 +205,14 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         for note in notes:
             hint(note)
     if given.json:
-        told = result.to_dict()
-        kept = ("chosen", "combined_prompt", "unresolved_ids", "candidates", "decision")
+        values = result.to_dict()
+        shown = ("chosen", "combined_prompt", "unresolved_ids", "candidates", "decision")
         spans = trace.as_json() if given.trace else None
-        emit({**asked, "agent_id": settings.agent_id, **{name: told[name] for name in kept}, "trace": spans})
+        emit({**asked, "agent_id": settings.agent_id, **{name: values[name] for name in shown}, "trace": spans})
     elif given.prompt:
-        # Plain: it is meant for a file or a pipe, and has to arrive as it is.
-        sys.stdout.write(f"{result.combined_prompt}\n" if result.combined_prompt else "")
+        if result.combined_prompt:
+            # Plain: it is meant for a file or a pipe, and has to arrive as it is.
+            sys.stdout.write(f"{result.combined_prompt}\n")
         for span in trace:
             hint(line_of(span))
     else:
@@ -226,16 +236,17 @@ async def _run_select(
 
 def _result_lines(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:
     decision, request = result.decision, str(asked["request"])
-    heard = styled(request, "bold") if request.strip() else Text("(blank)", style="yellow")
-    yield facts({"request": heard, "earlier": asked["episodes"]}, limit=300)
-    yield _candidates_table(result) if decision.candidates else Text("\nno candidates\n", style="yellow")
-    told = [
-        ("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow")),
-        ("why", _why(result)),
-        *decision.facts,
-        *(("unresolved", styled(each, "yellow")) for each in _unresolved_notes(result, settings)),
-    ]
-    yield facts(told, limit=300)
+    shown = styled(request, "bold") if request.strip() else Text("(blank)", style="yellow")
+    yield facts({"request": shown, "earlier": asked["episodes"]}, limit=300)
+    if decision.candidates:
+        yield _candidates_table(result)
+    else:
+        yield Text("\nno candidates\n", style="yellow")
+    chosen = styled(", ".join(result.names), "bold green") if result.names else styled("nothing", "yellow")
+    lines: list[tuple[str, object]] = [("chosen", chosen), ("why", _why(result)), *decision.facts]
+    for note in _unresolved_notes(result, settings):
+        lines.append(("unresolved", styled(note, "yellow")))
+    yield facts(lines, limit=300)
 
 
 def _candidates_table(result: FlowSelectionResult) -> RenderableType:
@@ -246,31 +257,44 @@ def _candidates_table(result: FlowSelectionResult) -> RenderableType:
         "flow": lambda each: styled(each.flow_name or each.flow_id, "bold green" if each.flow_id in chosen else ""),
         ">fused": "{score:.4f}",
     }
-    for arm in dict.fromkeys(arm for each in candidates for arm in each.ranks):
-        columns[f">{printable(arm)}\nrank (score)"] = lambda each, arm=arm: _rank_text(
-            each.ranks.get(arm), each.scores.get(arm)
-        )
+    arms: dict[str, None] = {}
+    for each in candidates:
+        arms |= dict.fromkeys(each.ranks)
+    for arm in arms:
+        columns[f">{printable(arm)}\nrank (score)"] = partial(_rank_text, arm)
     if any(each.confidence is not None for each in candidates):
         columns[">p"] = "{confidence:.2f}"
     return table(candidates, columns)
 
 
-def _rank_text(rank: int | None, score: float | None) -> str:
-    return "–" if rank is None else f"{rank}" if score is None else f"{rank} ({score:.3f})"
+def _rank_text(arm: str, candidate: Candidate) -> str:
+    """Return the place of a candidate in one arm of recall, and its score there."""
+    rank, score = candidate.ranks.get(arm), candidate.scores.get(arm)
+    if rank is None:
+        return "–"
+    if score is None:
+        return f"{rank}"
+    return f"{rank} ({score:.3f})"
 
 
 def _why(result: FlowSelectionResult) -> str:
     passed_over, why = result.passed_over, why_of(result.decision)
     if not passed_over:
         return why
-    which = "which is not among the flows" if len(passed_over) == 1 else "which are not among the flows"
-    return f"{why}, passing over {' and '.join(passed_over)}, {which}"
+    verb = "is" if len(passed_over) == 1 else "are"
+    return f"{why}, passing over {' and '.join(passed_over)}, which {verb} not among the flows"
 
 
 def _unresolved_notes(result: FlowSelectionResult, settings: "Settings") -> Sequence[str]:
     names = {each.flow_id: each.flow_name or each.flow_id for each in result.decision.candidates}
-    stale = f"is in the index, but not among the flows: run {sync_command(settings)}"
-    return [f"{names[each]} {stale}" if each in names else f"{each} was not offered" for each in result.unresolved_ids]
+    notes: list[str] = []
+    for flow_id in result.unresolved_ids:
+        if flow_id in names:
+            name = names[flow_id]
+            notes.append(f"{name} is in the index, but not among the flows: run {sync_command(settings)}")
+        else:
+            notes.append(f"{flow_id} was not offered")
+    return notes
 
 
 def graph(_: "Settings", given: "GraphCommand") -> None:
@@ -287,16 +311,16 @@ def graph(_: "Settings", given: "GraphCommand") -> None:
     edges = list(analyzer.edges(min_compatibility=least))
     unreachable, collisions = analyzer.unreachable(min_compatibility=least), analyzer.collisions()
     if given.json:
-        ends = ("producer", "consumer", "compatibility")
-        told = {
+        names = ("producer", "consumer", "compatibility")
+        values = {
             "source": source,
             "min_compatibility": least,
             "tools": [*analyzer.toolbox],
-            "edges": [dict(zip(ends, edge, strict=True)) for edge in edges],
+            "edges": [dict(zip(names, edge, strict=True)) for edge in edges],
             "unreachable": unreachable,
             "collisions": collisions,
         }
-        emit(told)
+        emit(values)
     else:
         sys.stdout.write(analyzer.mermaid(min_compatibility=least))
     count = len(analyzer.toolbox)

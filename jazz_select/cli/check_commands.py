@@ -1,6 +1,7 @@
 """`jazz-select check` and `suggest`: what is wrong with a catalogue, the worst first, and what it lacks."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from rich.text import Text
 from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows, tools_beside
 from jazz_select.cli.terminal import fill_template, hint, line, milliseconds, spinner, styled, tell, write_file
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import load_cases
+from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
@@ -61,12 +62,11 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
 
 def _codes(given: Sequence[str]) -> tuple[str, ...]:
     """Split options that hold several codes; the commas within a code with flows stay."""
-    return tuple(
-        each.strip()
-        for one in given
-        for each in ([one] if ":" in one else one.split(","))
-        if each.strip()
-    )  # fmt: skip
+    codes: list[str] = []
+    for text in given:
+        parts = [text] if ":" in text else text.split(",")
+        codes += [part.strip() for part in parts if part.strip()]
+    return tuple(codes)
 
 
 def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
@@ -86,23 +86,26 @@ def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
 
 
 def _finding(finding: Finding) -> Iterator[Text]:
-    yield line(fill_template("  [cyan]{place}:[/] {what}" if finding.place else "  {what}", finding, limit=500))
+    head = "  [cyan]{place}:[/] {what}" if finding.place else "  {what}"
+    yield line(fill_template(head, finding, limit=500))
     yield line(fill_template("    [dim]→ {remedy}[/]", finding, limit=500))
-    told = [each for each in finding.evidence if each.cosine is not None]
-    for each in told[:_EVIDENCE]:
+    # Evidence without a cosine is quoted in the finding itself.
+    measured = [each for each in finding.evidence if each.cosine is not None]
+    for each in measured[:_EVIDENCE]:
         own = "" if each.own_cosine is None else "{flow} {own_cosine:.2f}, "
         yield line(fill_template(f"      “{{text}}”  [dim]{own}{{other}} {{cosine:.2f}}[/]", each, limit=120))
 
 
 def _summary(findings: Findings, source: str) -> Text:
     counts = [count_of(count, name) for name, count in findings.counts.items() if count]
-    told = ", ".join(counts) or "nothing wrong"
-    accepted = f", {len(findings.accepted)} accepted" if findings.accepted else ""
-    beside = f" and {count_of(findings.cases, 'case')}" if findings.cases else ""
-    by = f", embedder {findings.embedder}" if findings.embedder else ""
-    worst = findings.found[0].severity if findings.found else None
-    head = styled(f"{told}{accepted}", _SEVERITIES[worst] if worst else "bold green")
-    rest = f"in {count_of(findings.flows, 'flow')}{beside} of {source} ({milliseconds(findings.took_s)}{by})"
+    summary = ", ".join(counts) or "nothing wrong"
+    if findings.accepted:
+        summary += f", {len(findings.accepted)} accepted"
+    style = _SEVERITIES[findings.found[0].severity] if findings.found else "bold green"
+    head = styled(summary, style)
+    cases = f" and {count_of(findings.cases, 'case')}" if findings.cases else ""
+    embedder = f", embedder {findings.embedder}" if findings.embedder else ""
+    rest = f"in {count_of(findings.flows, 'flow')}{cases} of {source} ({milliseconds(findings.took_s)}{embedder})"
     if findings.accepted:
         rest += f"; what is accepted stands in {FILE} and in --ignore"
     return line(head, styled(rest, "dim", limit=1_000))
@@ -119,7 +122,9 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
         raise ConfigError(msg)
     how = judging(settings)
     registry = catalogue(settings, learned=settings.learned_by_now)
-    held_out = [case for file in given.cases or () for case in load_cases(file, registry, flows=settings.flows)]
+    held_out: list[Case] = []
+    for file in given.cases or ():
+        held_out += load_cases(file, registry, flows=settings.flows)
     logged = [] if given.log is None else logged_entries(given.log, settings)
     with spinner("looking for suggestions"):
         found = asyncio.run(
@@ -154,11 +159,11 @@ def _suggestions(found: Suggestions) -> Iterator[RenderableType]:
             yield line(fill_template(head, each, limit=700))
             if each.part is not Target.EXAMPLE:
                 yield line(fill_template("    [dim]{why}[/]", each, limit=500))
-    counts = {part: sum(each.part is part for each in found.suggested) for part in Target}
-    told = ", ".join(count_of(count, part.value) for part, count in counts.items() if count)
-    looked = f"for {count_of(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
+    counts = Counter(each.part for each in found.suggested)
+    summary = ", ".join(count_of(counts[part], part.value) for part in Target if counts[part])
+    flows = f"for {count_of(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
     yield ""
-    yield line(styled(told or "nothing to suggest", "bold"), styled(looked, "dim"))
+    yield line(styled(summary or "nothing to suggest", "bold"), styled(flows, "dim"))
     if found.dropped:
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(found.dropped.items()))
         yield line(f"not taken: {dropped}", style="dim")

@@ -53,7 +53,9 @@ _INSTEAD_OF: Final[Mapping[str, frozenset[str]]] = {
 
 
 def _as_list(given: object) -> object:
-    return cast("object", given) if given is None or isinstance(given, list | tuple) else [given]
+    if given is None or isinstance(given, list | tuple):
+        return cast("object", given)
+    return [given]
 
 
 _Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_as_list)]
@@ -104,7 +106,8 @@ class ServeConfig(CommandConfig):
     @classmethod
     def file_names(cls) -> list[str]:
         """Return the names that its files may use: the limits of a service stand among the rest."""
-        return [*(each for each in super().file_names() if each != "options"), *sorted(_LIMITS)]
+        own = [name for name in super().file_names() if name != "options"]
+        return [*own, *sorted(_LIMITS)]
 
 
 class EvalConfig(CommandConfig):
@@ -331,16 +334,18 @@ def _entries_of_file(file: Path) -> Iterator[_Entry]:
 def _as_written(key: object, node: yaml.Node | None) -> str:
     """Return the name of a setting. `yes` is one, and a boolean to YAML."""
     if isinstance(key, bool) and isinstance(node, yaml.MappingNode):
-        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
-        names = [str(name.value) for name, _ in pairs if isinstance(name, yaml.ScalarNode)]
-        return next((each for each in names if _BOOLEANS.get(each.lower()) is key), str(key))
+        for name, _ in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+            if isinstance(name, yaml.ScalarNode) and _BOOLEANS.get(str(name.value).lower()) is key:
+                return str(name.value)
     return str(key)
 
 
 def _expand_values(value: Any) -> Any:
     if is_array(value):
         return [_expand_values(each) for each in value]
-    return expanded(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return expanded(value)
+    return value
 
 
 def _has_variable(value: Any) -> bool:
@@ -355,11 +360,13 @@ def _as_seen_from(folder: Path, key: str, value: Any) -> Any:
     if not isinstance(value, str) or not value:
         return value
     path = folder / _without_tilde(value)
-    if key in _PLACES:
-        return str(path) if path.exists() or "/" in value else value
-    if key in _LOGS and Path(value) == IN_DATABASE:
-        return value
-    return str(path) if key in _FILES else value
+    if key in _PLACES:  # else it is the name of a package
+        is_path = path.exists() or "/" in value
+    elif key in _LOGS and Path(value) == IN_DATABASE:
+        is_path = False
+    else:
+        is_path = key in _FILES
+    return str(path) if is_path else value
 
 
 def _without_tilde(path: str) -> Path:
@@ -391,6 +398,9 @@ def _problems(error: ValidationError, entries: ConfigEntries) -> Iterator[str]:
     for each in error.errors(include_url=False, include_context=False):
         key = str(each["loc"][0])
         place = entries.places.get(key) or f"--{key.replace('_', '-')}"
-        problem = "must be a path" if each["type"] == "path_type" else value_problem(each["msg"], each["input"])
+        if each["type"] == "path_type":
+            problem = "must be a path"
+        else:
+            problem = value_problem(each["msg"], each["input"])
         value = entries.shown.get(key) or repr(each["input"])[:60]
         yield f"{place}: {problem.replace('Input should be', 'must be')}, got {value}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jazz_select.cli.main import ConverseCommand
     from jazz_select.evaluation.conversations import Check
     from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent
-    from jazz_select.flow.base import FlowRegistry
+    from jazz_select.flow.base import BaseFlow, FlowRegistry
     from jazz_select.ports import ChatModel
     from jazz_select.settings import Settings
 
@@ -83,7 +83,9 @@ def _with_skills(
 def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
     def make(selector: FlowSelector, model: "ChatModel | None", state: Mapping[str, Any] | None = None) -> Agent:
         own = tools(state=state)
-        return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
+        # Without a model, the next tool is chosen by the policy that lies beside the tools.
+        decide = None if model or not own else load_policy(source)
+        return Agent(selector, own, model, decision_callback=decide)
 
     return make
 
@@ -96,11 +98,12 @@ async def _made_of(
 
         def make(model: "ChatModel | None", **state: Any) -> Any:
             own = tools() if tools is not None else Toolbox()
-            # An agent takes no flow whose tools are not there, but where it has none at all.
-            able = registry if not own else {key: flow for key, flow in registry.items() if not flow.lacks(own)}
+            flows: Mapping[str, BaseFlow] = registry
+            if own:  # an agent takes no flow whose tools are not there, but where it has none at all
+                flows = {key: flow for key, flow in registry.items() if not flow.lacks(own)}
             selector = FlowSelector(
                 model,
-                able,
+                flows,
                 memory,
                 AGENT,
                 timeout_s=settings.timeout_s,
@@ -114,11 +117,14 @@ async def _made_of(
 def _select_cases(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[ConversationCase]:
     if not only:
         return cases
-    known = {case.name for case in cases} | {tag for case in cases for tag in case.tags}
-    if unknown := [each for each in only if each not in known]:
-        ids = ", ".join(case.name for case in cases[:20])
-        raise ConfigError(f"--only {unknown[0]!r:.80}: no conversation has this id or tag; there are {ids}")
-    return [case for case in cases if {case.name, *case.tags} & set(only)]
+    known: set[str] = set()
+    for case in cases:
+        known.update((case.name, *case.tags))
+    for name in only:
+        if name not in known:
+            ids = ", ".join(case.name for case in cases[:20])
+            raise ConfigError(f"--only {name!r:.80}: no conversation has this id or tag; there are {ids}")
+    return [case for case in cases if not set(only).isdisjoint((case.name, *case.tags))]
 
 
 def _report(report: "ConversationReport", settings: "Settings", *, every: bool) -> Iterator[RenderableType]:
@@ -129,11 +135,12 @@ def _report(report: "ConversationReport", settings: "Settings", *, every: bool) 
             yield line(fill_template("  [dim]{file} --only {id}[/]", result))
             yield Padding.indent(facts(_turns(result)), 2)
             yield ""
-    told = report.to_dict()
+    counts = report.to_dict()
     parts = [f"{count} {outcome}" for outcome, count in report.outcomes.items() if count]
-    played = f"{count_of(told['turns'], 'turn')}, {count_of(told['checks'], 'check')}, {milliseconds(report.took_s)}"
+    turns, checks = count_of(counts["turns"], "turn"), count_of(counts["checks"], "check")
+    played = f"{turns}, {checks}, {milliseconds(report.took_s)}"
     yield ""
-    yield line(f"{count_of(told['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")
+    yield line(f"{count_of(counts['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")
     yield line(f"{played}; {settings.llm or 'the scripts answered'}", style="dim")
 
 
@@ -142,8 +149,12 @@ def _turns(result: "ConversationResult") -> Iterator[tuple[str, RenderableType]]
         yield f"{turn.number} user", styled(turn.say, limit=500)
         yield "agent", styled(turn.seen.text or turn.seen.reason, "cyan", limit=1_000)
         yield "", styled(str(turn.seen), "dim", limit=1_000)
-        yield from (("", _show_failed_check(check)) for check in turn.checks if not check.passed)
-    yield from (("whole", _show_failed_check(check)) for check in result.checks if not check.passed)
+        for check in turn.checks:
+            if not check.passed:
+                yield "", _show_failed_check(check)
+    for check in result.checks:
+        if not check.passed:
+            yield "whole", _show_failed_check(check)
     if result.error:
         yield "", styled(f"it broke off: {result.error}", "red", limit=1_500)
 

@@ -41,7 +41,7 @@ from jazz_select.cli.terminal import (
     write_file,
 )
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import NONE, Cases, read_cases, read_requests
+from jazz_select.evaluation.cases import NONE, Case, Cases, read_cases, read_requests
 from jazz_select.evaluation.changes.comparison import diff
 from jazz_select.evaluation.changes.difference import (
     ChangeKind,
@@ -85,9 +85,8 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
     registry = catalogue(settings, learned=settings.learned)
     cases = _filter_by_tags(read_cases(given.file, registry, flows=settings.flows), config.tag)
     depths = tuple(sorted({*DEPTHS, *config.k}))
-    floors = floors_of(
-        config.fail_under, _empty_evaluation(cases, depths).measures
-    )  # before anything costs time or calls
+    # Read before anything costs time or calls, since a floor may be misspelt.
+    floors = floors_of(config.fail_under, _empty_evaluation(cases, depths).measures)
     found = asyncio.run(_run_evaluation(settings, registry, cases, depths, config, is_deployed=given.is_deployed))
     failed = failures(floors, found.measures)
     _write(found, settings, given, config, failed)
@@ -101,12 +100,18 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
 
 
 def _filter_by_tags(cases: Cases, tags: Sequence[str]) -> Cases:
-    kept = tuple(case for case in cases if not tags or set(tags) & set(case.tags))
+    if not tags:
+        return cases
+    kept: list[Case] = []
+    known: set[str] = set()
+    for case in cases:
+        known.update(case.tags)
+        if not set(tags).isdisjoint(case.tags):
+            kept.append(case)
     if not kept:
-        known = sorted({tag for case in cases for tag in case.tags})
-        there = f"there are {', '.join(known[:20])}" if known else "none of its cases has a tag"
-        raise ConfigError(f"{cases.file} has no case with the tag {', '.join(tags)}: {there}")
-    return Cases(cases=kept, problems=cases.problems, file=cases.file)
+        listed = f"there are {', '.join(sorted(known)[:20])}" if known else "none of its cases has a tag"
+        raise ConfigError(f"{cases.file} has no case with the tag {', '.join(tags)}: {listed}")
+    return Cases(cases=tuple(kept), problems=cases.problems, file=cases.file)
 
 
 def _empty_evaluation(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
@@ -158,7 +163,8 @@ async def _selector_of(named: str, selector: FlowSelector, model: str | None) ->
     """Return the selector of the agent that a factory makes: teams judge what they serve."""
     look_here()
     agent = made_by(load_factory(named, named_by="--agent"), selector, model)
-    agent = await agent if inspect.isawaitable(agent) else agent
+    if inspect.isawaitable(agent):
+        agent = await agent
     if not isinstance(agent, Agent):
         raise ConfigError(f"--agent {named} must give an Agent, got {agent!r:.80}")
     return agent.selector
@@ -175,7 +181,7 @@ def _write(
         typer.echo(_text(form, found, given, shown, failed).rstrip("\n"))
         return
     if config.output is not None:
-        shown = list(shown)
+        shown = list(shown)  # used twice: in the file, and on the terminal
         write_file(config.output, _text(form, found, given, shown, failed), option="--output")
     tell(found.to_dict(), shown, json=given.json)
 
@@ -197,8 +203,9 @@ def _text(
 def _measure_lines(
     found: Evaluation, settings: "Settings", *, by_flow: bool, is_deployed: bool
 ) -> Iterator[RenderableType]:
-    told = found.to_dict()
-    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
+    values = found.to_dict()
+    names = [*(f"R@{depth}" for depth in found.depths), "R@k"]
+    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in names}
     of_group: dict[str, Column] = {
         "": lambda group: "one flow" if group["name"] == "one" else styled(group["name"], limit=30),
         ">cases": "{cases:,}",
@@ -208,7 +215,7 @@ def _measure_lines(
         ">size": "{measures.size.value:.1f}",
         ">exact": "{measures.exact.value:.1%}",
     }
-    yield table(told["groups"], of_group)
+    yield table(values["groups"], of_group)
     known = {
         "model": styled(choice_line(found), "bold", limit=1_000) if found.choices is not None else "",
         "none": none_line(found),
@@ -219,16 +226,17 @@ def _measure_lines(
     }
     yield facts(known)
     if found.stages:
-        yield table(told["stages"], _OF_STAGE)
-    worst = [each for each in told["by_flow"] if by_flow or each["recall_at_1"] < 1]
+        yield table(values["stages"], _OF_STAGE)
+    worst = [each for each in values["by_flow"] if by_flow or each["recall_at_1"] < 1]
     if worst:
         title = "flow" if by_flow else f"worst of {count_of(len(worst), 'flow')} with misses"
         yield table(worst, {title: "{name}", **_OF_FLOW}, most=None if by_flow else _FLOWS)
-    if pairs := [each for each in told["confusions"] if each["count"] > 1]:
+    pairs = [each for each in values["confusions"] if each["count"] > 1]
+    if pairs:
         yield table(pairs, _OF_CONFUSION, most=_PAIRS)
     if found.misses:
         title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
-        yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _show_miss}, most=_MISSES)
+        yield table(values["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _show_miss}, most=_MISSES)
     index = f"agent {settings.agent_id}, index {index_place(settings)}" if is_deployed else "as they are written"
     took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
     where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
@@ -267,24 +275,27 @@ def _show_miss(miss: Mapping[str, Any]) -> Group:
 
 
 def _flow_with_count(by: Mapping[str, Any]) -> str:
-    return f"{by['flow'] or 'nothing'}{f' ({count})' if (count := by['count']) > 1 else ''}"
+    name = by["flow"] or "nothing"
+    if by["count"] > 1:
+        return f"{name} ({by['count']})"
+    return name
 
 
 def _asked_line(found: Evaluation) -> str:
     total, unasked, right = len(found.judged), found.measures["unasked"], found.measures["unasked-right"]
     count = round((unasked.value or 0) * total)
     if not count:
-        return f"a model would be asked for all {total:,}, as the policy is"
+        return f"with this policy a model would be asked about all {total:,}"
     correct = round((right.value or 0) * right.cases)
     low, high = right.low or 0.0, right.high or 0.0
     between = f"{correct:,} of them right ({percent(right)}, between {low:.1%} and {high:.1%})"
-    return f"nothing to ask a model for {count:,} of {total:,} ({percent(unasked)}), {between}"
+    return f"{count:,} of {total:,} are decided without a model ({percent(unasked)}), {between}"
 
 
 def _sureness_line(found: Evaluation) -> str:
     error, tells = found.measures["ECE"], found.measures["AUROC"]
     if error.value is None:
-        return "recall does not know how sure it is: the catalogue has too few examples"
+        return "the confidence of recall is not known: the catalogue has too few examples"
     apart = "" if tells.value is None else f", AUROC {tells.value:.3f}"
     return f"ECE {error.value:.3f}{apart}, of the first over {error.cases:,} cases"
 
@@ -307,12 +318,12 @@ _EFFECTS = {
 def compare(settings: "Settings", given: "DiffCommand") -> None:
     """Compare, and report; the exit code is 1 where a gate is not passed."""
     gates = Gates.load(Path.cwd())
-    requests = [
-        *read_requests(given.requests or ()),
-        *(() if given.log is None else _logged_requests(given.log, settings)),
-    ]
-    cases = given.cases or ([_CASES] if _CASES.is_file() else [])
-    if cases and not given.cases:
+    requests = list(read_requests(given.requests or ()))
+    if given.log is not None:
+        requests += _logged_requests(given.log, settings)
+    cases = given.cases or []
+    if not cases and _CASES.is_file():
+        cases = [_CASES]
         hint(f"the cases are those of {_CASES}; --cases names others")
     # The default is a folder of each side, never a package of that name from elsewhere.
     flows = settings.flows if "flows" in settings.model_fields_set else f"./{settings.flows}"
@@ -365,13 +376,15 @@ def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterato
         telling = found.changes if most is None else [each for each in found.changes if not each.is_shuffle]
         if telling:
             yield table(telling[:most], _OF_CHANGE)
-        if more := len(found.changes) - len(telling[:most]):
+        more = len(found.changes) - len(telling[:most])
+        if more:
             alone = len(found.changes) - len(telling)
             what = f", {alone:,} of them in nothing but the other candidates" if alone else ""
             yield line(f"… and {more:,} more{what} (--all, --json or --markdown)", style="dim")
     if found.confusions:
         yield table(found.confusions, _OF_CONFUSIONS, most=most)
-    yield from (line(f"note: {note}", style="yellow", limit=300) for note in found.notes)
+    for note in found.notes:
+        yield line(f"note: {note}", style="yellow", limit=300)
     for failure in found.failures:
         yield line(mark(good=False), styled(failure.message, "red", limit=600))
     if gates.any and found.passed:

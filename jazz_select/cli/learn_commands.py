@@ -100,18 +100,21 @@ def _require_begun(store: OverlayStore) -> None:
 
 def _review(source: "LogSource", given: "LearnCommand", agent_id: str, overlay: Overlay) -> None:
     """Write a person's word on what was said into the log."""
-    if given.accept or given.undo:
-        person = Source(kind="person", name=given.by)
-        ids = [each for texts in examples_of(overlay.version("live")).values() for each in texts.values()]
-        with writable_log(source) as log:
-            review(
-                log,
-                agent_id=agent_id,
-                accept=given.accept or (),
-                undo=given.undo or (),
-                learned=" ".join(ids).split(),
-                source=person,
-            )
+    if not given.accept and not given.undo:
+        return
+    learned: list[str] = []
+    for texts in examples_of(overlay.version("live")).values():
+        for ids in texts.values():
+            learned += ids.split()
+    with writable_log(source) as log:
+        review(
+            log,
+            agent_id=agent_id,
+            accept=given.accept or (),
+            undo=given.undo or (),
+            learned=learned,
+            source=Source(kind="person", name=given.by),
+        )
 
 
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
@@ -154,8 +157,8 @@ def _move(store: OverlayStore, source: "LogSource | None", settings: "Settings",
     with nullcontext() if source is None or given.promote else writable_log(source) as log:
         overlay = store.change(change)
         told = _tell_rolled_back(log, given, known, overlay)
-    now, was = (_version_label(each, overlay) for each in (overlay.live, before))
-    moved = f"{now} is live; before: {was}. Your flows are unchanged."
+    now, earlier = _version_label(overlay.live, overlay), _version_label(before, overlay)
+    moved = f"{now} is live; before: {earlier}. Your flows are unchanged."
     after = "replicas that run sync the index by themselves; else jazz-select sync does"
     if isinstance(store, OverlayFile):
         after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': store.file}))}"
@@ -167,10 +170,10 @@ def _tell_rolled_back(log: OutcomeLog | None, given: "LearnCommand", before: Ove
     if given.promote:
         return []
     if log is None:
-        return ["the log was not told, so the next learn learns it again: jazz-select learn LOG --roll-back tells it"]
+        return ["the log was not updated, so the next learn learns this again: jazz-select learn LOG --roll-back does"]
     person = Source(kind="person", name=given.by)
     count = tell_unlearned(log, examples_of(before.version("live")), examples_of(after.version("live")), source=person)
-    return [f"the log was told of {count_of(count, 'request')}, so that none is learned again until a person says so"]
+    return [f"{count_of(count, 'request')} marked in the log: none is learned again until a person corrects it"]
 
 
 def _version_label(number: int, overlay: Overlay) -> str:
@@ -199,8 +202,11 @@ def _sources(each: Correction) -> Text:
 
 
 def _ids(each: Correction) -> Text:
-    more = f" +{len(each.ids) - 1}" if len(each.ids) > 1 else ""
-    return styled(f"{each.ids[0][:SHORT_ID]}{more}" if each.ids else "", "dim")
+    if not each.ids:
+        return Text()
+    first, *others = each.ids
+    more = f" +{len(others)}" if others else ""
+    return styled(f"{first[:SHORT_ID]}{more}", "dim")
 
 
 def _list_columns(name: str) -> Mapping[str, Column]:
@@ -235,8 +241,10 @@ def _trial(trial: Trial) -> Iterator[RenderableType]:
 
 
 def _style_after(change: Change) -> Text:
-    good = change.right is None or change.after in (change.right or ("",))
-    return styled(change.after, "" if change.right is None else "green" if good else "red")
+    if change.right is None:
+        return styled(change.after)
+    is_right = change.after in (change.right or ("",))  # where no flow is right, no flow may come first
+    return styled(change.after, "green" if is_right else "red")
 
 
 def watch(settings: "Settings", given: "DriftCommand") -> None:
@@ -265,8 +273,9 @@ def _show_drift(found: Drift) -> Iterator[RenderableType]:
         yield line(mark(good=True), "nothing to look at", style="bold")
     sides = [{"what": what, "now": of(found.now), "before": of(found.before)} for what, of in _OF_WINDOW.items()]
     yield table(sides, {"": "{what}", f">{_days(found.now)}": "{now}", f">{_days(found.before)}": "{before}"})
-    if asked := [each for each in found.flows if each.now.requests]:
-        yield table(asked, _OF_FLOW, most=_MOST)
+    requested = [each for each in found.flows if each.now.requests]
+    if requested:
+        yield table(requested, _OF_FLOW, most=_MOST)
     if found.audit is not None:
         yield line(str(found.audit))
         yield table(found.audit.moves[-_MOST:], _OF_MOVE, most=_MOST)

@@ -150,7 +150,8 @@ async def _mcp(
     if not given.options.mcp:
         yield []
         return
-    if servers := _servers(sources):
+    servers = _servers(sources)
+    if servers:
         from jazz_select.service.mcp.gateway import open_gateways
 
         async with open_gateways(servers) as gateways:
@@ -235,9 +236,10 @@ def _sources(settings: "Settings", given: "ServeConfig") -> "list[AgentSource]":
 
 
 def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
-    for file in (file for each in sources for file in each.cases):
-        if not file.is_file():
-            raise ConfigError(f"there is no file of cases {file}: leave it out, or name one that is there")
+    for source in sources:
+        for file in source.cases:
+            if not file.is_file():
+                raise ConfigError(f"there is no file of cases {file}: leave it out, or name one that is there")
     return sources
 
 

@@ -124,8 +124,9 @@ async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> Non
 
 async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> tuple[str, ...]:
     """Note how many flows differ from those of the index; return no note if none does."""
-    flows = registry if settings.learned is None else with_learned(registry, settings.learned)[0]
-    planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
+    if settings.learned is not None:
+        registry, _ = with_learned(registry, settings.learned)
+    planned = await memory.sync(settings.agent_id, registry.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
     if not changed:
         return ()
@@ -186,7 +187,9 @@ def writable_log(source: "LogSource") -> "AbstractContextManager[OutcomeLog]":
     """Give a log to write to; one that was opened before stays open."""
     from jazz_select.outcomes import OutcomeLog
 
-    return OutcomeLog.existing(source) if isinstance(source, Path) else nullcontext(source)
+    if isinstance(source, Path):
+        return OutcomeLog.existing(source)
+    return nullcontext(source)
 
 
 def logged_entries(source: "LogSource", settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
@@ -201,15 +204,16 @@ def existing_log(source: "LogSource", settings: "Settings", *, corrected: bool =
 
     if source == IN_DATABASE:
         log = _log_in_database(settings)
+    elif isinstance(source, Path):
+        log = OutcomeLog.existing(source)
     else:
-        log = OutcomeLog.existing(source) if isinstance(source, Path) else source
+        log = source
     known = log.agents(corrected=corrected)
     others = {agent: count for agent, count in known.items() if AgentScope.MARK not in agent}  # not searches of tools
     if others and settings.agent_id not in others:
         what = "correction" if corrected else "request"
-        listed = ", ".join(
-            f"{count_of(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
-        )
+        shown = sorted(others.items())[:_MOST_AGENTS]
+        listed = ", ".join(f"{count_of(count, what)} of {agent}" for agent, count in shown)
         hint(f"{log.name} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
     return log
 

@@ -283,8 +283,11 @@ def settings_with(options: Mapping[str, Any], *, entries: "ConfigEntries | None"
             shown = entries.shown.get(name, "") if entries else ""
             problems.append(setting_problem(name, place or _source(name, given), messages, came[name], shown=shown))
         raise ConfigError("; ".join(problems)) from error
+    # An empty text, or "none", turns off a model that the environment names.
     off = [name for name in ("llm", "decider") if getattr(settings, name) in {"", "none"}]
-    return settings.model_copy(update=dict.fromkeys(off)) if off else settings
+    if not off:
+        return settings
+    return settings.model_copy(update=dict.fromkeys(off))
 
 
 def context_of(pairs: list[str]) -> dict[str, Any]:

@@ -87,18 +87,21 @@ def fill_template(template: str, row: Any, *, limit: int = 300) -> Text:
         row: What they are looked up in. What is not known is a dash, and several values are joined by commas.
         limit: Letters of a value that are shown.
     """
-    marked, whole, done = Text.from_markup(template), Text(), 0
+    marked = Text.from_markup(template)
+    filled = Text()
+    end = 0
     for field in _FIELD.finditer(marked.plain):
-        place = marked[field.start() : field.end()]
-        whole.append_text(marked[done : field.start()])
-        value = _looked_up(row, field[1])
-        told = field[2] if field[2] and not value else _format_value(value, field[3] or "")
-        whole.append(printable(told, limit=limit), place.spans[-1].style if place.spans else "")
-        done = field.end()
-    return whole.append_text(marked[done:])
+        name, default, form = field.groups()
+        filled.append_text(marked[end : field.start()])
+        value = _look_up(row, name)
+        text = default if default and not value else _format_value(value, form or "")
+        spans = marked[field.start() : field.end()].spans
+        filled.append(printable(text, limit=limit), spans[-1].style if spans else "")
+        end = field.end()
+    return filled.append_text(marked[end:])
 
 
-def _looked_up(row: Any, path: str) -> Any:
+def _look_up(row: Any, path: str) -> Any:
     from jazz_select.json_values import is_object
 
     for name in path.split("."):
@@ -134,15 +137,20 @@ def table(
     """
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     for heading in columns:
-        right = heading.startswith(">")
         title = Text("\n".join(map(printable, heading.removeprefix(">").splitlines())))
-        shown.add_column(
-            title, justify="right" if right else "left", no_wrap=right, overflow="ellipsis" if right else "fold"
-        )
+        if heading.startswith(">"):
+            shown.add_column(title, justify="right", no_wrap=True, overflow="ellipsis")
+        else:
+            shown.add_column(title, overflow="fold")
     for row in rows[:most]:
-        shown.add_row(*(fill_template(each, row) if isinstance(each, str) else each(row) for each in columns.values()))
-    left = 0 if most is None else (len(rows) if count is None else count) - most
-    return Group(shown, *([line(f"… and {left:,} more; --json has all", style="dim")] if left > 0 else []))
+        cells: list[RenderableType] = []
+        for column in columns.values():
+            cells.append(fill_template(column, row) if isinstance(column, str) else column(row))
+        shown.add_row(*cells)
+    total = len(rows) if count is None else count
+    if most is None or total <= most:
+        return Group(shown)
+    return Group(shown, line(f"… and {total - most:,} more; --json has all", style="dim"))
 
 
 def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: int = 1_000) -> Table:
@@ -155,9 +163,12 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
     pairs = known.items() if is_object(known) else known
     for name, value in pairs:
         for each in _parts(value):
-            if each not in (None, ""):
-                told = _format_value(each, ".2f" if isinstance(each, float) else "")
-                grid.add_row(name, each if isinstance(each, Text) else styled(told, limit=limit))
+            if each in (None, ""):
+                continue
+            if not isinstance(each, Text):
+                form = ".2f" if isinstance(each, float) else ""
+                each = styled(_format_value(each, form), limit=limit)  # noqa: PLW2901 - the same value, for the terminal
+            grid.add_row(name, each)
     return grid
 
 
