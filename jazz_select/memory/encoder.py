@@ -60,7 +60,9 @@ _NOTED_TERMS = 1 << 16
 def indexable(text: str) -> str:
     """Return `text` in NFC form, with spaces for control characters and lone surrogates, which no engine accepts."""
     text = nfc(text)
-    return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
+    if text.isprintable():  # the common case, checked fast
+        return text.strip()
+    return _CONTROL.sub(" ", text).strip()
 
 
 def spoken_name(name: str) -> str:
@@ -88,11 +90,12 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
     name, description = spoken_name(card.name), indexable(card.description)
     first = _SENTENCE_END.split(description, maxsplit=1)[0]
     about = f"{description} {indexable(card.condition)}".strip() if card.examples else description
-    said = f"{name}: {about}"
-    owned = f"{name}: {indexable(card.owner)}: {about}" if card.owner else said
-    texts = (said if card.examples else lexical_text(card), owned, first, name)
-    own = tuple(text for text in texts if text) or (card.name,)
-    return (*own, *(indexable(text) for text in card.examples))
+    introduction = f"{name}: {about}"
+    owned = f"{name}: {indexable(card.owner)}: {about}" if card.owner else introduction
+    whole = introduction if card.examples else lexical_text(card)
+    own = [text for text in (whole, owned, first, name) if text]
+    examples = [indexable(text) for text in card.examples]
+    return (*(own or [card.name]), *examples)
 
 
 def own_worth(card: FlowCard) -> float:
@@ -101,9 +104,11 @@ def own_worth(card: FlowCard) -> float:
     A name is worth one example; a description up to three more, by the words that the name lacks. Descriptions keep
     their weight beside examples, since users also ask in ways that no example shows.
     """
-    named = set(_words(card.name))
-    added: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
-    letters = sum(len(word) for word in added if len(word) > _SHORT_WORD or not word.isascii())
+    added = {*_words(card.description), *_words(card.condition)}.difference(_words(card.name))
+    letters = 0
+    for word in added:
+        if len(word) > _SHORT_WORD or not word.isascii():  # a short word of another script may be a whole one
+            letters += len(word)
     return 1.0 + _MOST_OF_TEXT * letters / (letters + _HALF_OF_TEXT)
 
 
@@ -137,7 +142,9 @@ def prototype_weight(examples: int) -> float:
 def unit(vector: Vectors) -> Vectors:
     """Return a finite vector at length 1, or a zero vector as it is."""
     length = float(np.linalg.norm(vector))
-    return vector / np.float32(length) if length > 0 else vector
+    if length > 0:
+        return vector / np.float32(length)
+    return vector
 
 
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
@@ -145,7 +152,9 @@ def lexical_parts(card: FlowCard) -> tuple[str, ...]:
 
     The name is repeated for weight, most often without examples, and an owner as often as the name.
     """
-    names = [spoken_name(card.name), *([card.owner] if card.owner else ())]
+    names = [spoken_name(card.name)]
+    if card.owner:
+        names.append(card.owner)
     if card.examples:
         texts = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
         parts = (*names * _NAME_WEIGHT, *texts)
@@ -221,11 +230,9 @@ class TermCounts:
     def __post_init__(self) -> None:
         """Raise ValueError for malformed counts."""
         terms, counts = self.terms, self.counts
-        if (
-            type(self.flows) is not int
-            or not 0 <= self.flows < _TOKENS
-            or not len(counts) == len(terms) <= _NOTED_TERMS
-        ):
+        if type(self.flows) is not int or not 0 <= self.flows < _TOKENS:
+            raise ValueError("number of flows of the counts of terms")
+        if not len(counts) == len(terms) <= _NOTED_TERMS:
             raise ValueError("sizes of the counts of terms")
         if (terms[1:] <= terms[:-1]).any() or (counts > self.flows).any() or not counts.all():
             raise ValueError("counts of terms")
@@ -233,12 +240,14 @@ class TermCounts:
     @classmethod
     def from_documents(cls, documents: Iterable[Iterable[int]]) -> Self:
         """Count the distinct terms of each flow."""
-        held = [tuple(terms) for terms in documents]
-        found = Counter(chain.from_iterable(held))
-        shared = sorted((-count, term) for term, count in found.items() if count > 1)[:_NOTED_TERMS]
-        listed = sorted((term, -count) for count, term in shared)
-        pairs = np.array(listed, dtype=np.uint32).reshape(-1, 2)
-        return cls(flows=len(held), terms=pairs[:, 0].copy(), counts=pairs[:, 1].copy())
+        documents = [tuple(terms) for terms in documents]
+        found = Counter(chain.from_iterable(documents))
+        shared = [(term, count) for term, count in found.items() if count > 1]
+        if len(shared) > _NOTED_TERMS:  # the most frequent ones: the others are nearly as rare as those of one flow
+            shared.sort(key=lambda pair: (-pair[1], pair[0]))
+            shared = shared[:_NOTED_TERMS]
+        pairs = np.array(sorted(shared), dtype=np.uint32).reshape(-1, 2)
+        return cls(flows=len(documents), terms=pairs[:, 0].copy(), counts=pairs[:, 1].copy())
 
     @property
     def nbytes(self) -> int:
@@ -248,10 +257,8 @@ class TermCounts:
     @cached_property
     def _rarities(self) -> dict[int, float]:
         """The inverse document frequency by term: a dict is ten times faster than the array."""
-        return {
-            term: rarity(self.flows, count)
-            for term, count in zip(self.terms.tolist(), self.counts.tolist(), strict=True)
-        }
+        counts = dict(zip(self.terms.tolist(), self.counts.tolist(), strict=True))
+        return {term: rarity(self.flows, count) for term, count in counts.items()}
 
     def rarity(self, term: int) -> float:
         """Return the inverse document frequency of a term."""
@@ -323,8 +330,11 @@ class Lexical:
         if card.examples:
             weights = {term: self.weight(count, length) for term, count in counts.items()}
         else:
-            pairs = Counter(pair for part in lexical_parts(card) for pair in _pairs(self._words(part)))
+            pairs = Counter[int]()
+            for part in lexical_parts(card):
+                pairs.update(_pairs(self._words(part)))
             weights = {pair: _BARE_PAIR * self.weight(count, length, _BARE_AVERAGE) for pair, count in pairs.items()}
+            # A word last: where a pair has the same token, the word's weight stands.
             weights |= {term: self.weight(count, length, _BARE_AVERAGE) for term, count in counts.items()}
         return SparseVector(indices=tuple(weights), values=tuple(weights.values()))
 
@@ -336,7 +346,9 @@ class Lexical:
     def query(self, text: str) -> SparseVector | None:
         """Return each distinct term of a request with weight 1, or None without any."""
         terms = tuple(dict.fromkeys(self._terms(text, stop_words=True)))
-        return SparseVector(indices=terms, values=(1.0,) * len(terms)) if terms else None
+        if not terms:
+            return None
+        return SparseVector(indices=terms, values=(1.0,) * len(terms))
 
     def content_words(self, text: str) -> int:
         """Return the number of distinct words that are no stop words."""
@@ -344,8 +356,13 @@ class Lexical:
 
     def _terms(self, text: str, *, stop_words: bool) -> list[int]:
         words = self._words(text)
-        terms = [token for tokens, is_content in words if is_content or stop_words for token in tokens]
-        return [*terms, *_pairs(words)] if stop_words else terms
+        terms: list[int] = []
+        for tokens, is_content in words:
+            if is_content or stop_words:
+                terms += tokens
+        if stop_words:
+            terms.extend(_pairs(words))
+        return terms
 
     def _words(self, text: str) -> list[tuple[tuple[int, ...], bool]]:
         known, look_up = self._known, self._look_up

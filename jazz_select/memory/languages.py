@@ -28,7 +28,10 @@ def little_words(text: str, words: Iterable[str]) -> Counter[str]:
         script = letters.most_common(1)[0][0] if letters else "LATIN"
         if script != "LATIN":
             return Counter({script.lower(): letters[script]})
-    return Counter(language for word in set(words) for language in languages_with(word))
+    counts = Counter[str]()
+    for word in set(words):
+        counts.update(languages_with(word))
+    return counts
 
 
 def is_in_another(text: str, language: str) -> bool:

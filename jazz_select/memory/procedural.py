@@ -85,15 +85,18 @@ class AgentState:
     @property
     def size(self) -> int:
         """Approximate bytes in memory."""
-        models = [each for each in (self.model, self.model.second) if each is not None]
-        arrays = (
-            self.model.terms,
-            *(each.transform for each in models),
-            *(each.evidence.head.weights for each in models if each.evidence is not None),
-        )
-        of_flows = sum(len(each.usual.flows) for each in models) + len(self.model.ids)
-        named = len(self.model.names) + len(self.model.usual.examples) + len(self.model.persons) + of_flows
-        return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
+        model = self.model
+        names = len(model.names) + len(model.usual.examples) + len(model.persons) + len(model.ids)
+        arrays = 0 if model.terms is None else model.terms.nbytes
+        for each in (model, model.second):
+            if each is None:
+                continue
+            names += len(each.usual.flows)
+            if each.transform is not None:
+                arrays += each.transform.nbytes
+            if each.evidence is not None:
+                arrays += each.evidence.head.weights.nbytes
+        return _SMALL + _NAME * names + arrays
 
 
 class Agents:
@@ -159,7 +162,9 @@ class Agents:
 
         A sync to an empty catalogue leaves a note, and so does the deletion of the last flow.
         """
-        return 0 if state.flows or state.model.flows is not None else self._synced.get(agent_id, 0)
+        if state.flows or state.model.flows is not None:
+            return 0
+        return self._synced.get(agent_id, 0)
 
     def remember(self, agent_id: str, synced: int) -> None:
         """Note how many flows of an agent are in the index, as a sync wrote them."""
@@ -195,7 +200,8 @@ class Agents:
                 "was cut short, or two wrote at once; run sync_registry (jazz-select sync), which leaves those of its "
                 "catalogue"
             )
-        if flows and (faults := await self._count_unreadable(agent_id, flows)):
+        faults = await self._count_unreadable(agent_id, flows) if flows else 0
+        if faults:
             notes.append(
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
                 "(jazz-select sync), which writes them anew or removes them"
@@ -213,9 +219,11 @@ class Agents:
         if self._store.shared or agent_id in self._checked or flows > _MOST_CHECKED:
             return 0
         payloads = await self._store.payloads(agent_id)
-        faults = await in_thread(
-            lambda: sum(bool(fault_at(self._store, agent_id, key, each)) for key, each in payloads.items())
-        )
+
+        def count_faults() -> int:
+            return sum(bool(fault_at(self._store, agent_id, key, each)) for key, each in payloads.items())
+
+        faults = await in_thread(count_faults)
         if not faults:
             if len(self._checked) >= _MOST_AGENTS:
                 self._checked.clear()
@@ -411,9 +419,11 @@ class ProceduralMemory:
             state = await self._found_state(agent_id)
             if state.flows:
                 results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
-        unknown = () if state.flows or not scope.exclude else (nothing_indexed(scope.agent_id),)
         for result in results:
-            result.notes = (*result.notes, *state.notes, *(() if result else unknown))
+            result.notes = (*result.notes, *state.notes)
+            # Where nothing is excluded, recall itself says that nothing is indexed.
+            if not result and not state.flows and scope.exclude:
+                result.notes = (*result.notes, nothing_indexed(scope.agent_id))
             result.indexed = state.model.flows
         return results
 
@@ -529,12 +539,16 @@ class ProceduralMemory:
         if not dry_run:
             self._agents.remember(agent_id, len(cards))
         caveat: str = getattr(self._store, "caveat", "")
-        return replace(report, notes=(*report.notes, caveat)) if caveat else report
+        if not caveat:
+            return report
+        return replace(report, notes=(*report.notes, caveat))
 
     async def _stored_payload(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
         key = self._store.key(agent_id, flow_id)
         found = (await self._store.retrieve([key])).get(key)
-        return None if found is None or fault_at(self._store, agent_id, key, found) else found
+        if found is None or fault_at(self._store, agent_id, key, found):
+            return None
+        return found
 
     async def leave_one_out_confidence(self, agent_id: str) -> tuple[LeaveOneOutConfidence | None, str]:
         """Return recall's confidence in its answers to the agent's own examples; or None, and why it is not known.
@@ -567,7 +581,8 @@ class ProceduralMemory:
     async def _found_state(self, agent_id: str) -> AgentState:
         """Return the state of an agent for a recall; an error if its flows were deleted behind this process."""
         state = await self._state(agent_id)
-        if known := self._agents.missing(agent_id, state):
+        known = self._agents.missing(agent_id, state)
+        if known:
             self._agents.forget(agent_id)  # the next recall looks again
             raise FlowsMissingError(agent_id, known=known)
         return state

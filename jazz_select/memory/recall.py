@@ -68,7 +68,8 @@ async def _fuse_recalls(
     if whole_name is not None:  # before all others, though recall may not have found it
         scores = {**scores, whole_name: max(scores.values(), default=0.0)}
         order = [whole_name, *(key for key in order if key != whole_name)]
-    if unfound := [key for key in mentioned if key not in scores]:
+    unfound = [key for key in mentioned if key not in scores]
+    if unfound:
         scores = {**scores, **dict.fromkeys(unfound, 0.0)}
         order = [*order, *unfound]
     parts = [evidence, *found[1 : 1 + len(asked.clauses)]]
@@ -184,21 +185,23 @@ def _learned_chances(
     vector = asked.vectors[place] if asked.vectors else None
     excluded = frozenset(scope.exclude)
     flows = model.flows or frozenset()
-    said = None if asked.widened or not model.persons else model.persons.get(request_digest(asked.request))
-    is_told = said is not None and (said == NONE or (said in flows and said not in excluded))
-    if said is not None and is_told:
-        chances, p_none = {said: 1.0}, float(said == NONE)
+    right: str | None = None
+    if model.persons and not asked.widened:
+        right = model.persons.get(request_digest(asked.request))
+    is_told = right is not None and (right == NONE or (right in flows and right not in excluded))
+    if right is not None and is_told:
+        chances, p_none = {right: 1.0}, float(right == NONE)
     elif model.evidence is None or vector is None:
         return None
     else:
         recalled = {model.ids[key]: chance for key, chance in model.chances(signals).items() if key in model.ids}
         chances, p_none = model.evidence.chances(vector, recalled)
+    by_key: dict[Key, float] = {}
+    for flow, chance in chances.items():
+        if chance >= _UNLIKELY and flow in flows and flow not in excluded:
+            by_key[store.key(scope.agent_id, flow)] = chance
     return _LearnedChances(
-        chances={
-            store.key(scope.agent_id, flow): chance
-            for flow, chance in chances.items()
-            if chance >= _UNLIKELY and flow in flows and flow not in excluded
-        },
+        chances=by_key,
         p_none=p_none,
         thresholds=model.thresholds,
         is_told=is_told,
@@ -261,7 +264,9 @@ def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedReques
     scores = each_scored[0]
     if asked.clauses:
         scores = _add_clause_scores(scores, each_scored[1:ends], CLAUSE_WEIGHT)
-    return _mix_scores(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
+    if not asked.meant:
+        return scores
+    return _mix_scores(each_scored[ends], scores, MEANT_WEIGHT)
 
 
 def _choose_size(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[Sequence[Key], int, str]:
@@ -280,8 +285,10 @@ def _choose_size(model: RecallModel, parts: Sequence[Signals], coverage: float) 
         size = model.sets.size([evidence.chance(model.confidence, key) for key in best], coverage)
         needs.append(best[: min(size, _UNCLEAR_CLAUSE)] if needs else best[:size])
     whole, *clauses = needs
-    in_turn = [key for places in zip_longest(*clauses) for key in places if key is not None]
-    needed = [*dict.fromkeys((*in_turn, *whole))]
+    needed_in_turn: dict[Key, None] = {}
+    for places in zip_longest(*clauses):
+        needed_in_turn |= dict.fromkeys(key for key in places if key is not None)
+    needed = [*(needed_in_turn | dict.fromkeys(whole))]
     share = f"{100 * coverage:g} of 100 requests like the examples"
     if len(needed) >= MOST_SIZED:
         return needed[:MOST_SIZED], MOST_SIZED, f"more may be needed to hold the right flow in {share}"
@@ -295,16 +302,23 @@ async def _readable(
 
     `in_turn` yields the flows, best first: the next ones take the places of those that cannot be read.
     """
-    payloads, faults = dict[Key, Mapping[str, Any]](), dict[Key, str]()
-    while new := [*islice(in_turn, scope.most - len(payloads))]:
+    payloads: dict[Key, Mapping[str, Any]] = {}
+    faults: dict[Key, str] = {}
+    while True:
+        new = list(islice(in_turn, scope.most - len(payloads)))
+        if not new:  # enough are readable, or there are no more
+            return payloads, faults
         missing = [key for key in new if key not in known]
-        there = {**known, **(await store.retrieve(missing) if missing else {})}
-        for key in (each for each in new if each in there):
-            if fault := fault_at(store, scope.agent_id, key, there[key]):
+        retrieved = await store.retrieve(missing) if missing else {}
+        for key in new:
+            payload = known[key] if key in known else retrieved.get(key)
+            if payload is None:  # it is not in the index any more
+                continue
+            fault = fault_at(store, scope.agent_id, key, payload)
+            if fault:
                 faults[key] = fault
             else:
-                payloads[key] = there[key]
-    return payloads, faults
+                payloads[key] = payload
 
 
 def _flows_named(
@@ -312,11 +326,10 @@ def _flows_named(
 ) -> tuple[Key | None, tuple[Key, ...]]:
     """Return the flow whose name, title or alias the request is, and all flows with one that stands in it."""
     words = folded_alias(request)
-    keys = {
-        flow_id: store.key(scope.agent_id, flow_id)
-        for flow_id in names_in(words, model.names, model.name_lengths)
-        if flow_id not in scope.exclude
-    }
+    keys: dict[str, Key] = {}
+    for flow_id in names_in(words, model.names, model.name_lengths):
+        if flow_id not in scope.exclude:
+            keys[flow_id] = store.key(scope.agent_id, flow_id)
     return keys.get(model.names.get(words, "")), tuple(keys.values())
 
 
@@ -360,10 +373,11 @@ def _candidates(
             confidence=sure,
         )
 
-    stated = [payload.get("priority", ()) for payload in payloads.values()]
-    is_in_place = is_ordered or all(each == stated[0] for each in stated)
-    in_place = [*payloads] if is_in_place else sorted(payloads, key=place)
-    return tuple(make_candidate(key, payloads[key], own) for key, own in zip(in_place, listed(in_place), strict=True))
+    keys = list(payloads)
+    priorities = [payload.get("priority", ()) for payload in payloads.values()]
+    if not is_ordered and any(each != priorities[0] for each in priorities):
+        keys.sort(key=place)
+    return tuple(make_candidate(key, payloads[key], sure) for key, sure in zip(keys, listed(keys), strict=True))
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -388,7 +402,10 @@ def _add_clause_scores(
 ) -> dict[Key, float]:
     """Return the request's scores plus `weight` times each flow's best clause score."""
     total = dict(whole)
-    for key in {key for clause in clauses for key in clause}:
+    keys: set[Key] = set()
+    for clause in clauses:
+        keys.update(clause)
+    for key in keys:
         best = max(clause.get(key, 0.0) for clause in clauses)
         total[key] = total.get(key, 0.0) + weight * best
     return total
@@ -416,10 +433,9 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """Return one result per query; a focus is the part of its query that was said last, or empty."""
-        requests = [
-            RecallQuery(query=written_now(query), focus=written_now(focus))
-            for query, focus in zip(queries, focuses, strict=True)
-        ]
+        requests: list[RecallQuery] = []
+        for query, focus in zip(queries, focuses, strict=True):
+            requests.append(RecallQuery(query=written_now(query), focus=written_now(focus)))
         for number, each in enumerate(requests):
             if len(each.own_text) >= LONG:
                 requests[number] = await shorten_query(
@@ -459,28 +475,30 @@ class Retriever:
                 )
                 skipped = f"{first} failed"
                 degraded = (f"recall without {first}: {error}",)
-        left: list[int] = []
+        unanswered: list[int] = []
         for place, result in enumerate(results):
             result.stage = first
             result.why = skipped or self._why_first(result, first, model, is_own=place in own)
             is_answered = place in own if self._language else _passes(result, model.sure)
             if skipped or not is_answered:
-                left.append(place)
+                unanswered.append(place)
         try:
             unfitted = RecallModel(names=model.names, name_lengths=model.name_lengths, caveat=model.caveat)
             fitted = model.second or unfitted
-            read = await self._by_embedder([requests[place] for place in left], scope, fitted, stage=1, strict=True)
+            read = await self._by_embedder(
+                [requests[place] for place in unanswered], scope, fitted, stage=1, strict=True
+            )
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))
             if skipped:
                 results = await self._by_embedder(requests, scope, model)
-            for place in left:
+            for place in unanswered:
                 result = results[place]
                 result.stage = first
                 result.why = f"{second} failed"
                 result.notes = (*result.notes, f"recall without {second}: {error}")
             return results
-        for place, result in zip(left, read, strict=True):
+        for place, result in zip(unanswered, read, strict=True):
             result.stage = second
             result.why = results[place].why
             result.reread = True
@@ -568,10 +586,12 @@ class Retriever:
     def _hollowness(self, query: HybridQuery, stage: int) -> float:
         """Return the similarity of a request to hollow texts; 0 if unknown."""
         try:
-            if query.dense is not None and stage not in self._hollow:
+            if query.dense is None:
+                return 0.0
+            if stage not in self._hollow:
                 rows = self._encoder.requests(HOLLOW, stage)
                 self._hollow[stage] = np.stack([row for row in rows if row is not None])
-            return 0.0 if query.dense is None else nearness(query.dense, self._hollow[stage])
+            return nearness(query.dense, self._hollow[stage])
         except EmbeddingError as error:
             _log.warning("error=<%s> | how much a request says by itself is not known", in_log(error))
             return 0.0
@@ -614,7 +634,9 @@ def _names(identities: Sequence[str]) -> list[str]:
 def _chance_of_first(result: RecallResult) -> float | None:
     """Return P(the first candidate is right, if some flow is): the second embedder finds none where none is."""
     confidence = result[0]["confidence"] if result else None
-    return None if confidence is None else confidence_if_some(confidence, result.p_none)
+    if confidence is None:
+        return None
+    return confidence_if_some(confidence, result.p_none)
 
 
 def _passes(result: RecallResult, sure: float | None) -> bool:
@@ -626,5 +648,5 @@ def _why_read(first: str, result: RecallResult, sure: float) -> str:
     chance = _chance_of_first(result)
     if chance is None:
         return f"{first} found nothing"
-    compared = "at least" if chance >= sure else "below"
-    return f"{first} was right with {chance:.2f} if some flow fits, {compared} the threshold {sure:.2f}"
+    relation = "at least" if chance >= sure else "below"
+    return f"{first} is right with probability {chance:.2f} if some flow fits, {relation} the threshold {sure:.2f}"

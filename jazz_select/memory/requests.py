@@ -169,12 +169,12 @@ def names_in(words: str, names: Mapping[str, str], lengths: Mapping[str, Sequenc
         names: Flow ids by folded name.
         lengths: The `name_lengths` of these names.
     """
-    said = words.split()[:_MOST_NAMING]
+    parts = words.split()[:_MOST_NAMING]
     found: dict[str, None] = {}
     start = 0
-    while start < len(said):
-        for length in lengths.get(said[start], ()):
-            flow_id = names.get(" ".join(said[start : start + length]))
+    while start < len(parts):
+        for length in lengths.get(parts[start], ()):  # the longest first
+            flow_id = names.get(" ".join(parts[start : start + length]))
             if flow_id is not None:
                 found[flow_id] = None
                 start += length
@@ -218,8 +218,8 @@ def wanted_part(request: str) -> str:
     wanted = [part for part in parts if not _DENIED.match(part)]
     if len(wanted) == len(parts) or not wanted or wanted[-1] is not parts[-1]:
         return ""
-    left = ", ".join(wanted)
-    return left if len(left.split()) >= _FEWEST_WORDS else ""
+    text = ", ".join(wanted)
+    return text if len(text.split()) >= _FEWEST_WORDS else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +255,9 @@ class EncodedRequest:
     """The vector of each of `texts` as the embedder gives it, if something was learned from a log."""
 
     @classmethod
-    def from_query(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
+    def from_query(cls, given: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
         """Clean and cut a query, and split it into clauses."""
-        query, focus, notes = said.query, said.focus, said.notes
+        query, focus, notes = given.query, given.focus, given.notes
         if len(query) > MAX_QUERY_CHARS:
             notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
         whole = indexable(query[:MAX_QUERY_CHARS])
@@ -277,7 +277,12 @@ class EncodedRequest:
         """All texts that are searched: the request, its clauses, its wanted part, and the widened request last."""
         if not self.request:
             return ()
-        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
+        texts = [self.request, *self.clauses]
+        if self.meant:
+            texts.append(self.meant)
+        if self.widened:
+            texts.append(self.widened)
+        return tuple(texts)
 
 
 @checked
@@ -299,9 +304,9 @@ class RecallScope:
 
 def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:
     """Raise for anything but text."""
-    wrong = [each for each in texts if not isinstance(each, str)]
-    if wrong:
-        raise ConfigError(f"{what} must be a string, got {wrong[0]!r:.80}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConfigError(f"{what} must be a string, got {text!r:.80}")
 
 
 async def read_texts(texts: Iterable[str], read: Callable[[], T], *, slow: bool = False) -> T:
@@ -355,14 +360,17 @@ def _cut(text: str) -> list[str]:
     parts: list[str] = []
     while len(text) > _LONGEST:
         end = text.rfind(" ", 1, _LONGEST)
-        end = end if end > 0 else _LONGEST
+        if end < 0:  # one long word
+            end = _LONGEST
         parts.append(text[:end])
         text = text[end:].lstrip()
-    return [*parts, text] if text else parts
+    if text:
+        parts.append(text)
+    return parts
 
 
 async def shorten_query(
-    said: RecallQuery,
+    given: RecallQuery,
     scope: RecallScope,
     store: FlowStore,
     *,
@@ -373,7 +381,7 @@ async def shorten_query(
 
     A transformer takes many times as long for a mail as for a sentence, and its vector hides what the mail is about.
     """
-    whole = said.own_text
+    whole = given.own_text
 
     def read_sentences() -> list[tuple[str, HybridQuery]]:
         """Return each sentence with a query by its words for the one best flow."""
@@ -394,13 +402,13 @@ async def shorten_query(
         weights.append(_weight(text, query, scores))
     kept = " ".join(_best([text for text, _ in asked], weights))
     if not kept:
-        return said
+        return given
     notes = [f"recall looked for {len(kept)} characters of it: the sentences that are most about a flow"]
     if len(whole) > MAX_QUERY_CHARS:
         notes.insert(0, f"recall read the first {MAX_QUERY_CHARS} of {len(whole)} characters")
-    if not said.focus:
+    if not given.focus:
         return RecallQuery(query=kept, notes=tuple(notes))
-    context = said.query.removeprefix(whole).strip()
+    context = given.query.removeprefix(whole).strip()
     return RecallQuery(query=f"{kept} {context}", focus=kept, notes=tuple(notes))
 
 
@@ -413,8 +421,10 @@ def _weight(text: str, query: HybridQuery, scores: Iterable[float]) -> float:
 def _best(texts: Sequence[str], weights: Sequence[float]) -> list[str]:
     """Return the sentences with the highest weights in their original order; none if all weigh nothing."""
     order = sorted(range(len(texts)), key=lambda place: -weights[place])[:MOST_CHOSEN]
-    least = _NEARLY * weights[order[0]] if order else 0.0
-    return [texts[place] for place in sorted(order) if least > 0.0 and weights[place] >= least]
+    if not order or weights[order[0]] <= 0.0:
+        return []
+    least = _NEARLY * weights[order[0]]
+    return [texts[place] for place in sorted(order) if weights[place] >= least]
 
 
 HOLLOW = (
@@ -468,5 +478,5 @@ def clarity(*, nearest: float, hollow: float, content_words: int) -> float:
     """
     if nearest <= 0.0:
         return 0.0
-    said = nearest - hollow + _PER_CONTENT * min(content_words, _MOST_CONTENT)
-    return 1.0 / (1.0 + exp(-_STEEP * (said - _BORDER)))
+    margin = nearest - hollow + _PER_CONTENT * min(content_words, _MOST_CONTENT)
+    return 1.0 / (1.0 + exp(-_STEEP * (margin - _BORDER)))

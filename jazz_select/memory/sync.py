@@ -75,16 +75,13 @@ class SyncReport:
     """What was ignored, and what was repaired."""
 
     def __str__(self) -> str:
-        counts = ", ".join(
-            f"{len(names)} {what}"
-            for what, names in (
-                ("created", self.created),
-                ("updated", self.updated),
-                ("deleted", self.deleted),
-                ("unchanged", self.skipped),
-            )
+        counts = (
+            f"{len(self.created)} created, {len(self.updated)} updated, {len(self.deleted)} deleted, "
+            f"{len(self.skipped)} unchanged"
         )
-        return f"{counts}{' (dry run: nothing was written)' if self.dry_run else ''}"
+        if self.dry_run:
+            counts += " (dry run: nothing was written)"
+        return counts
 
 
 def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
@@ -124,16 +121,19 @@ class _Indexed:
     def lost_entries(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
         """Return the unreadable entries that a sync to these flows removes; `written` are the keys that it replaces."""
         kept = {*cards, *(card.name for card in cards.values())}
-        here = [each for key, each in self.broken.items() if key not in written]
-        return [str(each) for each in (*here, *self.broken_elsewhere) if each.called not in kept]
+        lost = [each for key, each in self.broken.items() if key not in written]
+        lost += self.broken_elsewhere
+        return [str(each) for each in lost if each.called not in kept]
 
     def notes(self, overwritten: Collection[Key]) -> Iterator[str]:
         """Say what a sync mends and removes beside what it reports as deleted; it writes these keys anew."""
         if self.broken:
             kinds = "; ".join(sorted({each.fault for each in self.broken.values()})[:_MOST_KINDS])
             what = f"{len(self.broken)} entries of the index that cannot be read ({kinds}) are written anew or removed"
-            gone = [each.called or str(key) for key, each in self.broken.items() if key not in overwritten]
-            yield what + (f"; removed: {some_of(gone, _MOST_NAMED, one_line)}" if gone else "")
+            removed = [each.called or str(key) for key, each in self.broken.items() if key not in overwritten]
+            if removed:
+                what += f"; removed: {some_of(removed, _MOST_NAMED, one_line)}"
+            yield what
         for layout, count in self.elsewhere.items():
             entries = "1 entry is" if count == 1 else f"{count} entries are"
             yield f"the agent moves here from another layout, where its {entries} removed: {one_line(layout)}"
@@ -148,9 +148,10 @@ class _Broken:
     @classmethod
     def from_entry(cls, stored: object, fault: str) -> "_Broken":
         fields = stored if is_object(stored) else dict[str, object]()
-        said = (fields.get("flow_name"), fields.get("flow_id"))
-        called = next((each for each in said if isinstance(each, str) and each.strip()), "")
-        return cls(fault=fault, called=called)
+        for name in (fields.get("flow_name"), fields.get("flow_id")):
+            if isinstance(name, str) and name.strip():
+                return cls(fault=fault, called=name)
+        return cls(fault=fault, called="")
 
     def __str__(self) -> str:
         return f"{one_line(self.called) or 'an entry'} (cannot be read: {self.fault})"
@@ -184,16 +185,17 @@ class IndexWriter:
         model = RecallModel.from_note(await self._store.read_note(agent_id))
         if model.flows is None:
             return  # nothing is noted, or nothing that can be read
-        gone = {without, card.id if card else ""}
-        flows = model.flows - {without} | ({card.id} if card else set[str]())
-        names = {name: flow for name, flow in model.names.items() if flow not in gone}
+        stale = {without, card.id if card else ""}
+        flows = model.flows - {without}
+        names = {name: flow for name, flow in model.names.items() if flow not in stale}
+        examples = {flow: count for flow, count in model.usual.examples.items() if flow not in stale}
         if card is not None:
+            flows |= {card.id}
+            examples[card.id] = len(card.examples)
             mine = folded_names(card)
-            shared = {name for name in mine if name in names}
+            shared = mine & names.keys()  # a name of two flows finds neither
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= dict.fromkeys(mine - shared, card.id)
-        examples = {flow: count for flow, count in model.usual.examples.items() if flow not in gone}
-        examples |= {card.id: len(card.examples)} if card else {}
         usual = replace(model.usual, examples=examples)
         outdated = replace(model, digest="", names=names, flows=flows, terms=None, usual=usual)
         await self._store.write_note(agent_id, outdated.as_note())
@@ -215,9 +217,11 @@ class IndexWriter:
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
         plan = plan_sync(wanted, indexed.marks)
         names = {**indexed.moved, **indexed.names}
-        gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
-        gone = tuple(sorted(gone, key=names.__getitem__))
-        overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
+        gone = [*plan.delete, *(each for each in indexed.moved if each not in wanted)]
+        gone.sort(key=names.__getitem__)
+        overwritten: set[Key] = set()
+        if indexed.broken:
+            overwritten = {self._store.key(agent_id, each) for each in plan.write}
         lost = [*(names[each] for each in gone), *indexed.lost_entries(cards, overwritten)]
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
@@ -240,7 +244,8 @@ class IndexWriter:
             )
             fit = partial(self._fit, agent_id, lesson)
             await fit(made)
-            notes += () if evidence is None else (lesson.seen.note,)
+            if evidence is not None:
+                notes += (lesson.seen.note,)
             if self._store.shared and not plan.is_empty:
                 again = await self._complete(agent_id, cards, wanted, fit)
                 plan = replace(
@@ -252,7 +257,7 @@ class IndexWriter:
                     notes += (f"the index lost {len(again)} flows while the sync wrote: they were written again",)
             await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
-        return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
+        return _report(replace(plan, delete=tuple(gone)), names, dry_run=dry_run, notes=notes)
 
     async def _complete(
         self,
@@ -343,10 +348,10 @@ class IndexWriter:
         alike = await in_thread(lambda: _near_hints(hints, embed([indexable(hint.request) for hint in hints])))
         kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
-        believed = sum(each.trust > TOSS for each in labelled)
-        if believed < LEAST:
+        trusted = sum(each.trust > TOSS for each in labelled)
+        if trusted < LEAST:
             by_person = [each for each in labelled if each.by_person]
-            return _Seen(too_few=believed, persons=tuple(by_person))
+            return _Seen(too_few=trusted, persons=tuple(by_person))
         # Where there are too many, those of persons are kept first, then the latest.
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
         found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
@@ -467,14 +472,17 @@ class _Seen:
         if not self.has_examples:
             return "no flow has examples, so nothing is learned from the log"
         if not self.evidence:
-            told = f"{count_of(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
-            held = f"; what persons said of {len(self.persons)} of them holds for these alone" if self.persons else ""
-            return f"{told}{held}"
+            note = f"{count_of(self.too_few, 'logged request')} can be learned from, and {LEAST} are needed"
+            if self.persons:
+                note += f"; what persons said of {len(self.persons)} of them holds for these alone"
+            return note
         kinds = Counter(each.source.kind for each in self.evidence if each.trust > TOSS)
         by_persons, by_models, labelled = kinds["person"], kinds["model"], kinds.total()
         hinted = labelled - by_persons - by_models
-        told = f"learned from {count_of(labelled, 'logged request')}: models chose for {by_models}"
-        return f"{told}, persons corrected {by_persons}, several witnesses agreed on {hinted}"
+        return (
+            f"learned from {count_of(labelled, 'logged request')}: models chose for {by_models}, "
+            f"persons corrected {by_persons}, several witnesses agreed on {hinted}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,7 +515,8 @@ def _near_hints(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:
         for start in range(0, len(own), _BLOCK):
             cosines = rows[start : start + _BLOCK] @ rows.T
             for place, near in zip(own[start : start + _BLOCK], cosines >= _NEAR, strict=True):
-                found[place] = [place, *(own[each] for each in np.flatnonzero(near) if own[each] != place)]
+                others = [own[each] for each in np.flatnonzero(near) if own[each] != place]
+                found[place] = [place, *others]  # itself, even with a zero vector
     return found
 
 

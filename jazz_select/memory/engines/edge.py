@@ -285,7 +285,9 @@ class Shard:
         """
         generation, only = self._generation, self._only_agent
         legs = self._search(queries, only=only)
-        return legs if self._generation == generation else self._search(queries, only=None)
+        if self._generation != generation:
+            return self._search(queries, only=None)
+        return legs
 
     def scroll(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """Return all payloads of this agent, by key."""
@@ -382,13 +384,13 @@ def _check_links(path: Path) -> None:
     A corrupt offset makes the engine allocate that much memory, and the process ends where the allocation fails.
     """
     for file in path.glob(f"segments/*/{_LINKS}"):
-        written, farthest, at = 0, 0, 0
         try:
             data = file.read_bytes()
         except OSError:
             continue  # the engine reports it on load
-        while at < len(data) and (record := _RECORDS.get(data[at])) is not None:
-            size, links = record
+        written, farthest, at = 0, 0, 0
+        while at < len(data) and data[at] in _RECORDS:
+            size, links = _RECORDS[data[at]]
             end = at + size
             if links and end <= len(data):
                 written += 1
@@ -499,7 +501,8 @@ class EdgeStore:
                 return {}
             kept = self._kept = self._kept.current()
             found = kept.cached_payloads(keys)
-            if missing := [key for key in keys if key not in found]:
+            missing = [key for key in keys if key not in found]
+            if missing:
                 fetched = self._shard.retrieve(missing)
                 found |= fetched
                 kept.known.update(fetched)
@@ -581,7 +584,8 @@ class EdgeStore:
                 self._folder.require_room(ROOM_TO_WRITE)
                 shard = self._load(self._folder.layout(key))
                 try:
-                    if own := [*_own_points(shard, agent_id, key)]:
+                    own = list(_own_points(shard, agent_id, key))
+                    if own:
                         noted = shard.retrieve([note_key(agent_id)])
                         own += [at for at, payload in noted.items() if note_in(payload, agent_id) is not None]
                         points: list[qe.PointId] = [*own]

@@ -1,7 +1,7 @@
 """Fits recall to a catalogue, from the flows' own examples alone. Pure: the same catalogue gives the same model."""
 
 import hashlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -142,9 +142,11 @@ def fit(
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     """Return flow ids by folded name, title and alias, without the ambiguous ones."""
-    pairs = {(folded, card.id) for card in cards for folded in folded_names(card)}
-    flows = Counter(name for name, _ in pairs)
-    return {name: flow for name, flow in sorted(pairs) if name and flows[name] == 1}
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for card in cards:
+        for name in folded_names(card):
+            owners[name].add(card.id)
+    return {name: flows.pop() for name, flows in sorted(owners.items()) if name and len(flows) == 1}
 
 
 def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
@@ -290,7 +292,10 @@ def fit_stages(
 ) -> RecallModel:
     """Fit the first embedder's model, with the second's inside it if there are two."""
     first, *rest = (fit(cards, rows, lexical, digest=digest, cases=cases, terms=terms) for rows, cases in stages)
-    return replace(first.model, second=rest[0].model, sure=_sure_from(first, rest[0])) if rest else first.model
+    if not rest:
+        return first.model
+    second = rest[0]
+    return replace(first.model, second=second.model, sure=_sure_from(first, second))
 
 
 def _sure_from(first: Fitted, second: Fitted) -> float | None:
@@ -335,8 +340,10 @@ _FIT_EVIDENCE = "requests are told apart by marks and signs"
 
 def evidence_digest(catalogue: str, seen: Sequence[Evidence]) -> str:
     """Return a digest of a catalogue's digest and of what is learned beside it."""
-    told = (f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.recall_first}" for each in seen)
-    text = "\x1f".join((_FIT_EVIDENCE, catalogue, *told))
+    parts = [_FIT_EVIDENCE, catalogue]
+    for each in seen:
+        parts.append(f"{each.request}\x1e{each.right}\x1e{each.trust:.6f}\x1e{each.recall_first}")
+    text = "\x1f".join(parts)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
@@ -390,5 +397,8 @@ def learned_model(
 
 def told_by_persons(seen: Iterable[Evidence]) -> dict[str, str]:
     """Return the ids of the flows that persons say are right, by `request_digest`; `NONE` for no flow."""
-    persons = (each for each in seen if each.by_person)
-    return {request_digest(each.request): flow_id(each.right) if each.right else NONE for each in persons}
+    flows: dict[str, str] = {}
+    for each in seen:
+        if each.by_person:
+            flows[request_digest(each.request)] = flow_id(each.right) if each.right else NONE
+    return flows

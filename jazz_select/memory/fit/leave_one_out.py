@@ -81,11 +81,16 @@ def lengths_of(examples: Sequence[Vectors]) -> CosineScaling:
     """Measure how alike the examples of one flow are, by the vectors of each flow's."""
     total, weight = _ALIKE * _SURMISED, _SURMISED
     for vectors in examples:
-        if (count := len(vectors)) > 1 and vectors.any():
-            together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
-            total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
-    found = CosineScaling(alike=max(0.0, total / weight))
-    return replace(found, median=float(np.median([found.factor_for(len(each)) for each in examples])))
+        count = len(vectors)
+        if count <= 1 or not vectors.any():
+            continue
+        # The squared length of a sum of unit vectors is count + count · (count - 1) · mean cosine; solved for that.
+        together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
+        total += count * (float(together) - 1) / (count - 1)
+        weight += count
+    scaling = CosineScaling(alike=max(0.0, total / weight))
+    factors = [scaling.factor_for(len(vectors)) for vectors in examples]
+    return replace(scaling, median=float(np.median(factors)))
 
 
 class LeaveOneOut:
@@ -103,16 +108,18 @@ class LeaveOneOut:
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
         self._worths = [own_worth(card) for card in cards]
-        self.prototypes = np.stack(
-            [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
-        )
-        counts = [len(card.examples) for card in cards]
-        self.lengths = lengths_of([rows[len(rows) - count :] for rows, count in zip(self._rows, counts, strict=True)])
-        self._evening = np.array([*map(self.lengths.factor_for, counts)], dtype=np.float32)
+        prototypes: list[Vectors] = []
+        examples: list[Vectors] = []
+        for card, own, worth in zip(cards, self._rows, self._worths, strict=True):
+            prototypes.append(prototype(card, own, worth=worth))
+            examples.append(own[len(own) - len(card.examples) :])
+        self.prototypes = np.stack(prototypes)
+        self.lengths = lengths_of(examples)
+        factors = [self.lengths.factor_for(len(card.examples)) for card in cards]
+        self._evening = np.array(factors, dtype=np.float32)
         self._counts = [lexical.counted_in(card) for card in cards]
-        self._words = Postings(
-            [*map(lexical.document, cards, self._counts)], terms or TermCounts.from_documents(map(lexical.terms, cards))
-        )
+        documents = list(map(lexical.document, cards, self._counts))
+        self._words = Postings(documents, terms or TermCounts.from_documents(map(lexical.terms, cards)))
         self._less: dict[tuple[int, int], Vectors] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
@@ -205,19 +212,24 @@ class LeaveOneOut:
         counts = self._counts[flow]
         less = self._lexical.count_terms([indexable(card.examples[example])], stop_words=stop_words)
         length = counts.total() - less.total()
-        held = ((term, counts[term] - less[term]) for term in (query.indices if query else ()))
-        return {term: self._lexical.weight(count, length) for term, count in held if count > 0}
+        weights: dict[int, float] = {}
+        for term in query.indices if query else ():
+            count = counts[term] - less[term]
+            if count > 0:
+                weights[term] = self._lexical.weight(count, length)
+        return weights
 
     def _spread(self, limit: int) -> list[tuple[int, int]]:
         """Return flows and examples by index: the first example of every flow, then the second, and so on."""
         deepest = max((len(card.examples) for card in self.cards), default=0)
-        turns = (
-            (flow, example)
-            for example in range(deepest)
-            for flow, card in enumerate(self.cards)
-            if 1 < len(card.examples) > example
-        )
-        return [turn for turn, _ in zip(turns, range(limit), strict=False)]
+        spread: list[tuple[int, int]] = []
+        for example in range(deepest):
+            for flow, card in enumerate(self.cards):
+                if len(spread) == limit:
+                    return spread
+                if 1 < len(card.examples) > example:  # without its only example a flow is not itself
+                    spread.append((flow, example))
+        return spread
 
 
 class Postings:
@@ -260,7 +272,9 @@ class Postings:
 
 
 def _apply_transform(vector: Vectors, transform: Vectors | None) -> Vectors:
-    return vector if transform is None else unit(vector @ transform)
+    if transform is None:
+        return vector
+    return unit(vector @ transform)
 
 
 def _top(scores: Vectors, depth: int) -> list[int]:

@@ -221,17 +221,18 @@ class Signals:
         The best cosine; the first candidate's cosine above the usual one, and its share of matched words; whether the
         arms agree; the most matched words; and the best cosine capped at `low`, which separates other domains only.
         """
-        best, words = next(iter(self.legs.dense.values()), 0.0), next(iter(self.legs.bm25.values()), 0.0)
+        # Both arms list their hits best first.
+        best = next(iter(self.legs.dense.values()), 0.0)
+        words = next(iter(self.legs.bm25.values()), 0.0)
         top = next(iter(self.best(1)), None)
         nearest = next(iter(self.legs.dense), None)
-        return (
-            best,
-            0.0 if top is None else self.legs.dense.get(top, self._rivals.floor) - self._usual.at(top),
-            0.0 if top is None else self.legs.bm25.get(top, 0.0) / self._terms,
-            0.0 if nearest is None else self.legs.bm25.get(nearest, 0.0) / self._rivals.top_bm25,
-            log1p(max(words, 0.0)),
-            min(best, self._usual.low),
-        )
+        above_usual = matched_words = agreement = 0.0
+        if top is not None:
+            above_usual = self.legs.dense.get(top, self._rivals.floor) - self._usual.at(top)
+            matched_words = self.legs.bm25.get(top, 0.0) / self._terms
+        if nearest is not None:
+            agreement = self.legs.bm25.get(nearest, 0.0) / self._rivals.top_bm25
+        return (best, above_usual, matched_words, agreement, log1p(max(words, 0.0)), min(best, self._usual.low))
 
 
 class _Rivals(NamedTuple):
@@ -294,9 +295,12 @@ class Sets:
 
     def size(self, chances: Sequence[float], coverage: float) -> int:
         """Return the size of the set among these candidates, best first; at least 1."""
-        place = ceil((len(self.nonconformity) + 1) * coverage)
-        limit = self.nonconformity[place - 1] if place <= len(self.nonconformity) else NOT_FOUND
-        return max(1, sum(score <= limit for score in self.scores(chances[:MOST_SIZED])))
+        rank = ceil((len(self.nonconformity) + 1) * coverage)
+        limit = NOT_FOUND  # for a coverage that so few requests cannot promise
+        if rank <= len(self.nonconformity):
+            limit = self.nonconformity[rank - 1]
+        within = [score for score in self.scores(chances[:MOST_SIZED]) if score <= limit]
+        return max(1, len(within))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,31 +359,35 @@ class RecallModel:
             return vector.tolist()
         aimed: Vectors = vector @ self.transform
         length = sqrt(aimed.dot(aimed))
-        return np.divide(aimed, np.float32(length), out=aimed).tolist() if length > 0 else vector.tolist()
+        if length > 0:
+            return np.divide(aimed, np.float32(length), out=aimed).tolist()
+        return vector.tolist()
 
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
         """Return the model with the usual cosines by store key, and the lengths of its names."""
         second = None if self.second is None else self.second.by_key(key)
         lengths = name_lengths(self.names)
         made = replace(self, usual=self.usual.by_key(key), second=second, name_lengths=lengths)
-        if (evidence := self.evidence) is None:
+        if self.evidence is None:
             return made
         ids = {key(flow): flow for flow in self.flows or ()}
-        return replace(made, ids=ids, thresholds=evidence.thresholds)
+        return replace(made, ids=ids, thresholds=self.evidence.thresholds)
 
     def p_none(self, signals: Signals) -> float | None:
         """Return P(no flow is right), by recall alone; None if unknown."""
         if self.scope is None:
             return None
-        return 1 - self.scope(signals.scope()) if signals.legs.dense or signals.legs.bm25 else 1.0
+        if not signals.legs.dense and not signals.legs.bm25:  # nothing was found at all
+            return 1.0
+        return 1 - self.scope(signals.scope())
 
     def chances(self, signals: Signals) -> dict[Key, float]:
         """Return P(right) of the best candidates by recall alone, "none" included; empty if unknown."""
         if self.confidence is None:
             return {}
         best = signals.best(MOST_SIZED)
-        listed = listed_confidences([signals.chance(self.confidence, key) for key in best], p_none=self.p_none(signals))
-        return dict(zip(best, listed, strict=True))
+        chances = [signals.chance(self.confidence, key) for key in best]
+        return dict(zip(best, listed_confidences(chances, p_none=self.p_none(signals)), strict=True))
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
@@ -453,9 +461,9 @@ class RecallModel:
         _require(self.confidence is None or len(self.confidence.weights) == _OF_CANDIDATE, "confidence")
         _require(self.scope is None or len(self.scope.weights) == _OF_SCOPE, "scope")
         _require(self.sets is None or _rises(self.sets.nonconformity), "sets")
-        if own := self.answers:
-            _require(_rises(own.confidences[::-1]), "answers")
-            _require(len(own.confidences) == len(own.errors), "errors")
+        if self.answers:
+            _require(_rises(self.answers.confidences[::-1]), "answers")
+            _require(len(self.answers.confidences) == len(self.answers.errors), "errors")
         if self.transform is None:
             return self
         side = isqrt(self.transform.size)

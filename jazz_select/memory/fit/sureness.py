@@ -172,9 +172,12 @@ def _own_answers(
     """Return the confidence of each answer, as of a new request and by leave-one-out."""
     answers: list[tuple[float, float]] = []
     for request, answer in zip(requests, inside, strict=True):
-        top = next(map(answer.candidate, answer.best(1)), None)
+        chances = (0.0, 0.0)
         some = scope(answer.scope())
-        answers += [(some * confidence(top), some * asked(top)) if top else (0.0, 0.0)] * request.times
+        for key in answer.best(1):
+            features = answer.candidate(key)
+            chances = (some * confidence(features), some * asked(features))
+        answers += [chances] * request.times
     return leave_one_out_confidence(answers)
 
 
