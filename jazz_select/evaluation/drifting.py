@@ -380,7 +380,8 @@ def _of_audit(audit: Audit | None) -> Iterator[Alarm]:
     for scope in (audit.whole, *audit.flows):
         move = raised.get(scope.flow)
         if scope.threshold and move is not None:
-            message = f"{move.why}, where {move.promise:.1%} may: all below {move.threshold:.4f} is asked since"
+            message = f"{move.why}, and at most {move.promise:.1%} may: "
+            message += f"since then a model is asked below a confidence of {move.threshold:.4f}"
             yield Alarm(kind="promise", subject=scope.flow, message=message)
 
 
@@ -409,7 +410,7 @@ def _of_flows(flows: Sequence[FlowDrift]) -> Iterator[Alarm]:
         observed = each.now.observed
         expected = each.now.expected or 0.5
         if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < expected:
-            message = f"right in {observed.count} of the {observed.of} requests that people spoke of"
+            message = f"right in {observed.count} of the {observed.of} requests that people judged"
             yield Alarm(kind="corrected", subject=each.flow, message=message)
         if not each.now.requests and each.before.requests >= _LEAST_ASKED:
             message = f"came first for no request, before for {each.before.requests}"
@@ -445,8 +446,8 @@ def _describe_loss(now: Accuracy, before: Accuracy) -> str:
 def _notes(now: _WindowTally, before: _WindowTally, days: float) -> Iterator[str]:
     requests = now.accuracy.requests
     if not before.accuracy.requests:
-        yield f"there is nothing from the {days:g} days before, so no change can be told"
+        yield f"there are no requests in the {days:g} days before, so there is nothing to compare with"
     if requests and not now.accuracy.sure:
-        yield "how sure recall was is not known: the catalogue is too small to tell, or the flows were given"
+        yield "the confidence of recall is not known: the catalogue is too small, or the caller gave the candidates"
     if requests and not now.has_texts:
-        yield "texts were not kept, so requests without a flow cannot be put into groups"
+        yield "texts were not kept, so requests without a flow cannot be clustered"

@@ -266,7 +266,7 @@ class _Lesson:
         if before:
             cost = self._scales.cost(before, after)
         else:
-            notes = (*notes, f"what it costs cannot be told: {_FEW}")
+            notes = (*notes, f"the cost is not known: {_FEW}")
         return replace(
             outcome,
             version=_version(examples, self._version, cost),

@@ -744,11 +744,13 @@ class Gates:
         asked = found.after.requests
         more = found.after.asked - found.before.asked
         checked = (
-            self._check_limit("max_broken_cases", len(broken), labelled, "cases are broken", broken),
+            self._check_limit("max_broken_cases", len(broken), labelled, "broken cases", broken),
             self._recall(found),
-            self._check_limit("max_changed_first", len(moved), asked, "requests have another first candidate", moved),
-            self._check_limit("max_new_confusions", len(pairs), 0, "pairs of flows are confused more often", pairs),
-            self._check_limit("max_extra_model_calls", more, found.after.users, "more requests ask a model"),
+            self._check_limit("max_changed_first", len(moved), asked, "requests with another first candidate", moved),
+            self._check_limit(
+                "max_new_confusions", len(pairs), 0, "pairs of flows that are confused more often", pairs
+            ),
+            self._check_limit("max_extra_model_calls", more, found.after.users, "additional requests that ask a model"),
             self._tokens(found),
             self._check_removed(found),
         )
@@ -758,8 +760,8 @@ class Gates:
         least, now = self.min_recall_at_1, found.after.recall_at_1
         if least is None or (now is not None and now >= least):
             return None
-        text = "there are no labelled cases to find R@1 by" if now is None else f"R@1 is {now:.1%}"
-        message = f"min_recall_at_1: {text}, and at least {least:.1%} is asked for"
+        measured = "no labelled cases to measure it by" if now is None else f"{now:.1%}"
+        message = f"min_recall_at_1: R@1 must be at least {least:.1%}, got {measured}"
         value = "unknown" if now is None else f"{now:.4f}"
         return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
 
@@ -768,14 +770,14 @@ class Gates:
             return None  # one side could not be counted; its notes say so
         before = found.before.prompt_tokens
         more = found.after.prompt_tokens - before
-        what = f"more tokens are in the prompts of {found.after.counted} requests"
+        what = f"additional tokens in the prompts of {found.after.counted} requests"
         return self._check_limit("max_extra_tokens", more, before, what)
 
     def _check_removed(self, found: Difference) -> GateFailure | None:
         gone = found.flows.removed
         if self.allow_removed_flows or not gone:
             return None
-        message = f"allow_removed_flows: {_name_some(gone)} removed, and none may be"
+        message = f"allow_removed_flows: no flow may be removed, got {_name_some(gone)}"
         return GateFailure(gate="allow_removed_flows", allowed="false", found=str(len(gone)), message=message)
 
     def _check_limit(self, gate: str, found: int, of: int, what: str, which: Sequence[str] = ()) -> GateFailure | None:
@@ -791,7 +793,7 @@ class Gates:
         if found <= most:
             return None
         named = f": {_name_some(which)}" if which else ""
-        message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
+        message = f"{gate}: {what} must be at most {allowed}, got {found:,}{named}"
         return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)
 
 

@@ -258,7 +258,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
                 logged=None if log is None else logged_alone(log, agent_id),
             )
         if field is None or field.neighbours is None:
-            notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
+            notes.append("the similarity of flows was not checked: there are too few flows and examples to compare")
         else:
             found += nearness(field, field.neighbours, places)
             found += _find_contradicted(placed, field, field.neighbours)
@@ -319,7 +319,7 @@ def _toolbox(
             return load_tools(tools, allow_modules=allow_modules), []
         return toolbox_of(tools), []
     except JazzSelectError as error:
-        remedy = "Mend it; whether the tools that flows name exist was not looked at."
+        remedy = "Mend it; until then nobody checks whether the tools that flows name exist."
         found: list[Finding] = []
         for each in (error, *error.others):
             what = f"The tools cannot be loaded: {each}"
@@ -332,7 +332,7 @@ def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:
     if not count:
         return []
     which = "1 flow names" if count == 1 else f"{count} flows name"
-    return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"]
+    return [f"it was not checked whether the tools that {which} exist: pass tools=… (--tools)"]
 
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
@@ -377,7 +377,7 @@ def _split_accepted(
     for code, flows in accepted:
         if (code, flows) not in used and code in wanted and "unused-ignore" in wanted:
             key = f"{code}:{','.join(sorted(flows))}" if flows else code
-            what = f"{key} is accepted, and there is no such finding."
+            what = f"`ignore` has {key}, and there is no such finding."
             remedy = "Take it out of `ignore`, so that it hides nothing later."
             shown.append(Finding(code="unused-ignore", flows=tuple(sorted(flows)), what=what, remedy=remedy))
     return tuple(shown), tuple(hidden)

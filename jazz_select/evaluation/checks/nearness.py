@@ -479,7 +479,7 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
             leads[example] = float(asked.scores[example, own] - asked.scores[example, rival])
     colliding = sorted(leads, key=leads.__getitem__)[:4]
     wrong = sum(lead < 0 for lead in leads.values())
-    what = f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie nearer"
+    what = f"{mine.name} and {theirs.name} are hard to tell apart: {wrong} of their {len(leads)} examples are nearer"
     what += " to the other one."
     evidence: list[Evidence] = []
     for example in colliding:

@@ -45,8 +45,8 @@ def _unsafe(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the code, the problem and the remedy of each finding about a text."""
     hidden = [f"U+{ord(char):04X}" for char in dict.fromkeys(text[:_MOST_READ]) if _is_hidden(char)]
     if hidden:
-        what = f"holds characters that nobody sees ({', '.join(hidden[:3])})"
-        yield "hidden-characters", what, "Take them out: two texts that look the same are different ones with them."
+        what = f"contains invisible characters ({', '.join(hidden[:3])})"
+        yield "hidden-characters", what, "Take them out: with them, two texts that look the same differ."
     plain = nfkc(seen(text[:_MOST_READ]))
     data = personal_data(plain)
     if data:

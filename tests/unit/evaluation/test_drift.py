@@ -143,9 +143,9 @@ async def test_a_question_to_the_user_is_no_missing_flow(small_shop: FlowRegistr
 @pytest.mark.parametrize(
     ("known", "note"),
     [
-        pytest.param({"sure": None}, "too small to tell", id="no confidences"),
+        pytest.param({"sure": None}, "the catalogue is too small", id="no confidences"),
         pytest.param({"text": ""}, "texts were not kept", id="no texts"),
-        pytest.param({}, "nothing from the 7 days before", id="no days before"),
+        pytest.param({}, "no requests in the 7 days before", id="no days before"),
     ],
 )
 async def test_what_cannot_be_told_is_said(

@@ -42,16 +42,36 @@ def failing(told: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("gate", "passes", "fails", "said"),
     [
-        ("max_broken_cases", 1, 0, "max_broken_cases: 1 cases are broken, and 0 may: case 0"),
-        ("max_broken_cases", "25%", "24%", "max_broken_cases: 1 cases are broken, and 24% of 4 may: case 0"),
-        ("min_recall_at_1", 0.75, 0.8, "min_recall_at_1: R@1 is 75.0%, and at least 80.0% is asked for"),
-        ("max_changed_first", 1, 0, "max_changed_first: 1 requests have another first candidate, and 0 may: case 0"),
-        ("max_changed_first", "12.5%", "12%", "12% of 8 may"),
-        ("max_new_confusions", 1, 0, "max_new_confusions: 1 pairs of flows are confused more often, and 0 may: a → b"),
-        ("max_extra_model_calls", 1, 0, "max_extra_model_calls: 1 more requests ask a model, and 0 may"),
-        ("max_extra_tokens", 50, 49, "max_extra_tokens: 50 more tokens are in the prompts of 8 requests, and 49 may"),
-        ("max_extra_tokens", "50%", "49%", "49% of 100 may"),
-        ("allow_removed_flows", True, False, "allow_removed_flows: c removed, and none may be"),
+        ("max_broken_cases", 1, 0, "max_broken_cases: broken cases must be at most 0, got 1: case 0"),
+        ("max_broken_cases", "25%", "24%", "max_broken_cases: broken cases must be at most 24% of 4, got 1: case 0"),
+        ("min_recall_at_1", 0.75, 0.8, "min_recall_at_1: R@1 must be at least 80.0%, got 75.0%"),
+        (
+            "max_changed_first",
+            1,
+            0,
+            "max_changed_first: requests with another first candidate must be at most 0, got 1: case 0",
+        ),
+        ("max_changed_first", "12.5%", "12%", "at most 12% of 8, got"),
+        (
+            "max_new_confusions",
+            1,
+            0,
+            "max_new_confusions: pairs of flows that are confused more often must be at most 0, got 1: a → b",
+        ),
+        (
+            "max_extra_model_calls",
+            1,
+            0,
+            "max_extra_model_calls: additional requests that ask a model must be at most 0, got 1",
+        ),
+        (
+            "max_extra_tokens",
+            50,
+            49,
+            "max_extra_tokens: additional tokens in the prompts of 8 requests must be at most 49, got 50",
+        ),
+        ("max_extra_tokens", "50%", "49%", "at most 49% of 100, got"),
+        ("allow_removed_flows", True, False, "allow_removed_flows: no flow may be removed, got c"),
     ],
 )
 def test_each_gate_lets_through_what_it_says_and_no_more(gate: str, passes: Any, fails: Any, said: str) -> None:
@@ -70,7 +90,7 @@ def test_recall_of_no_cases_is_not_good_enough() -> None:
     empty = SideState(label="x", flows=FLOWS)
     found = Difference.between(empty, empty, [], Gates(min_recall_at_1=0.5))
     assert [each.message for each in found.failures] == [
-        "min_recall_at_1: there are no labelled cases to find R@1 by, and at least 50.0% is asked for"
+        "min_recall_at_1: R@1 must be at least 50.0%, got no labelled cases to measure it by"
     ]
 
 

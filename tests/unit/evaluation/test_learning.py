@@ -248,7 +248,7 @@ async def test_with_too_few_known_requests_people_are_heard_and_hints_wait(entry
     learned = await learn(registry, entries, embedder=HashEmbedder(), tools={})
     assert [each.request for each in learned.added] == ["my money"]
     assert learned.cost is None
-    assert any("what it costs cannot be told" in each for each in learned.notes)
+    assert any("the cost is not known" in each for each in learned.notes)
     assert [each.why.partition(":")[0] for each in learned.waiting] == ["too few requests are known to judge by"]
     assert await estimate_cost(registry, "my cash", "refund", embedder=HashEmbedder()) is None
 
