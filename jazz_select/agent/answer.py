@@ -268,7 +268,7 @@ def left_open(text: str) -> str:
 def too_late_text(pending: PendingCall, outcomes: Sequence[Before]) -> str:
     """Say that a no came too late for calls that another process has begun, and which were not made.
 
-    Empty if none was begun. `outcomes` says what became of each call.
+    Empty if none was started. `outcomes` says what became of each call.
     """
     if not any(outcomes):
         return ""

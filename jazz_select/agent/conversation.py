@@ -453,7 +453,7 @@ _EARLIER_NAMES: Final = {
 
 
 class OpenFlow(_Frozen):
-    """A flow that was begun or is queued.
+    """A flow that was started or is queued.
 
     Attributes:
         status: `queued` before it begins, `waiting` if it asked for something, `failed`, else `active`. An active flow

@@ -32,7 +32,7 @@ _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 class DestructionGate:
     """Decides when a destructive flow may run, and what is kept of a flow that stopped after a change.
 
-    A destructive flow is held for the user's yes if its author changed its steps after it was begun
+    A destructive flow is held for the user's yes if its author changed its steps after it was started
     (`held_by_change`). A destructive tool that failed, and may have had its effect, needs approval before it runs again
     (`TurnApproval`).
 

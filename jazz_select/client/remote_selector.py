@@ -254,7 +254,7 @@ def sent_history(
 ) -> tuple[str | list[dict[str, str]] | None, str]:
     """A history as a service takes it, and the id that a new conversation is to be known by.
 
-    A conversation that the service has signed goes back as the text that came. One that was begun here, which it has
+    A conversation that the service has signed goes back as the text that came. One that was started here, which it has
     not, goes as messages: the service would not believe anything else of it.
     """
     if history is None:

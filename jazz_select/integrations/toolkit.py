@@ -60,7 +60,7 @@ RUN: Final = "flow_run"
 """The key of the id of the run or conversation."""
 ASKED: Final = "flow_asked"
 """The key of the pending approvals, by call id."""
-_BEGUN: Final = "{} was not run: a call with this id was begun before, and this one may have been done"
+_BEGUN: Final = "{} was not run: a call with this id was started before, and this one may have been done"
 _PICKED: Final = "picked"
 """The key, in the stored question, of the flow that the answer picked."""
 _SURE: Final = frozenset({Reason.EXAMPLE, Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})

@@ -78,7 +78,7 @@ class StepError:
     Attributes:
         fault: What is at fault: the `name`, the `arguments`, a `reference` to nowhere, the `tool`, its `timeout`, its
             `output`, or a step it depends on (`dependency`); or the call was `denied`, needs approval (`asked`), could
-            not be claimed or was begun by another process (`claim`), or is `repeated` word for word. With `cannot`,
+            not be claimed or was started by another process (`claim`), or is `repeated` word for word. With `cannot`,
             nothing is at fault: a precondition does not hold (`CannotDo`, which is the cause).
         message: The problem, with the tool's name.
         details: The structured error of a name, for the model; else empty.

@@ -300,7 +300,7 @@ def _refuse_without_time(call: ToolCall) -> CallOutcome | None:
     budget = spent_budget()
     if budget is None:
         return None
-    budget.stopped(f"before {call.tool} was begun")
+    budget.stopped(f"before {call.tool} was started")
     problem = f"{call.tool} was not run: of {budget.limit} for the whole turn none were left"
     return _failed_outcome(call, "timeout", problem)
 
@@ -423,7 +423,7 @@ async def _claim_call(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> 
 
 
 async def withdraw_claim(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "unknown"]:
-    """Claim a cancelled call, so that nobody makes it; return what became of it if it was begun before.
+    """Claim a cancelled call, so that nobody makes it; return what became of it if it was started before.
 
     If the store fails, nobody else can claim the call either, so a failure is only logged.
     """
@@ -442,7 +442,7 @@ async def withdraw_claim(claims: ClaimStore, call: ToolCall) -> Literal["", "don
 
 
 def _replay_outcome(call: ToolCall, claim: Claim) -> CallOutcome:
-    problem = f"{call.tool} was begun before, and its outcome is unknown: it may have been done"
+    problem = f"{call.tool} was started before, and its outcome is unknown: it may have been done"
     unknown = replace(_failed_outcome(call, "claim", problem, unknown=True), replayed=True)
     try:
         kept = json.loads(claim.outcome or "")
@@ -577,7 +577,7 @@ def _outcome_of_result(call: ToolCall, result: object) -> CallOutcome:
 def _timeout_message(call: ToolCall, timeout_s: float | None) -> str:
     budget = spent_budget()
     limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
-    return f"{call.tool} was begun and did not end within {limit}: it may have been done"
+    return f"{call.tool} was started but did not end within {limit}: it may have been done"
 
 
 async def _run_function(function: Callable[[], object]) -> object:

@@ -45,7 +45,7 @@ class PatientProtocol(HttpToolsProtocol):
     own: Connection | None = None
     _late: asyncio.TimerHandle | None = None
     _read = 0
-    """Bytes since a request was begun, or a piece of its body came."""
+    """Bytes since a request was started, or a piece of its body came."""
     _is_deaf = False
     """Whether what comes is thrown away, until the connection is closed."""
 

@@ -215,7 +215,7 @@ class OneFlow:
             return replace(waiting, problem=f"which is meant is not clear: {', '.join(unclear)}")
         changed = self.gate.held_by_change(top, flow)
         if changed:
-            problem = "its steps have changed since it was begun"
+            problem = "its steps have changed since it was started"
             return replace(unstarted, status="waiting", problem=problem, wrong=top.wrong, changed=changed)
         return None
 

@@ -77,7 +77,7 @@ class TurnFlows:
             if status in {"done", "blocked"} and following is not None and following.status == "queued":
                 if spent is None:
                     continue
-                spent.stopped(f"before {following.name} was begun")
+                spent.stopped(f"before {following.name} was started")
                 return replace(state, status="failed")
             is_over = len(state.agenda.flows) < opened
             if status in _PAUSED and not is_over and spent is None:

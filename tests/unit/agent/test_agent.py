@@ -168,7 +168,7 @@ async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(mad
     ]
     asked = await agent.turn("hm", first.conversation, context=ADA)
     assert (asked.status, asked.flows) == ("waiting", [])
-    assert asked.text.startswith("I cannot answer just now")  # the model that reads has nothing more to say
+    assert asked.text.startswith("I cannot answer right now")  # the model that reads has nothing more to say
     assert asked.text.endswith("Shall I go on with: Tracking of an order?")
     second = await agent.turn("ok", asked.conversation, context=ADA)
     assert second.flows == ["track_order", "refund_order"]

@@ -93,8 +93,8 @@ async def test_a_hook_is_asked_before_an_announced_call_is_made(says: Any) -> No
     asked, ended = await talk(agent, "stop_it", "yes")
     assert (asked.text, seen) == (RELEASED, ["cancel_order", "cancel_order", "release_payment"])
     assert desk.made == ["cancel_order"]
-    told = "Stop it was begun and could not be finished." if isinstance(says, Deny) else says.message
-    assert ended.text == f"{told} Done already: Cancel order."
+    told = "Stop it was started but could not be finished." if isinstance(says, Deny) else says.message
+    assert ended.text == f"{told} Already done: Cancel order."
     assert "over the limit" in ended.reason or isinstance(says, CannotDo)
 
 

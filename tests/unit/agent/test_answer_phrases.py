@@ -60,7 +60,7 @@ async def test_what_waits_can_be_called_off(made: Made, message: str) -> None:
     first = await agent.turn(REFUND)
     second = await agent.turn(message, first.conversation)
     assert (second.flows, second.conversation.flows) == ([], ())
-    assert second.text == "All right, nothing more is done about: Refund of an order."
+    assert second.text == "All right, nothing more will be done about: Refund of an order."
 
 
 @pytest.mark.parametrize(

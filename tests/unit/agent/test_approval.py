@@ -187,9 +187,9 @@ async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agree
 @pytest.mark.parametrize(
     ("by", "text"),
     [
-        ("steps", "All right, nothing more is done about: Pays."),
-        ("model", "All right, nothing more is done about: Pays."),
-        ("no flow", "All right, this is not done: Pay."),
+        ("steps", "All right, nothing more will be done about: Pays."),
+        ("model", "All right, nothing more will be done about: Pays."),
+        ("no flow", "All right, this will not be done: Pay."),
     ],
 )
 async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str) -> None:

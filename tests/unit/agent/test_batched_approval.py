@@ -121,8 +121,8 @@ async def test_a_no_makes_none_of_them(form: str) -> None:
     model = ScriptedModel(*before, transfers(SAM, KIM), "[]", "What else?")
     _, off, after = await talk(agent_of(bank, model), *first, "no, thanks", "yes")
     assert (bank.log, off.conversation.pending, after.conversation.pending) == ([], None, None)
-    told = f"All right, this is not done: {BOTH.replace('1. ', '').replace('2. ', '')}."
-    assert off.text == ("All right, nothing more is done about: Pay people." if form == "in a flow" else told)
+    told = f"All right, this will not be done: {BOTH.replace('1. ', '').replace('2. ', '')}."
+    assert off.text == ("All right, nothing more will be done about: Pay people." if form == "in a flow" else told)
 
 
 PARTIAL = (
@@ -208,7 +208,7 @@ async def test_what_was_done_before_is_said_of_that_call_alone() -> None:
     model = ScriptedModel(transfers(SAM), "Paid. What else?", transfers(SAM, KIM), "Paid again.")
     *_, again, _ = await talk(agent_of(bank, model), "pay_people", "yes", "and both of them now", "yes")
     assert again.text == (
-        "This was done already, and would be done once more: 1. Transfer (to: Sam, amount: 50)."
+        "This has already been done and would be done again: 1. Transfer (to: Sam, amount: 50)."
         " This would be done next: 2. Transfer (to: Kim, amount: 20). Shall I do all of this, yes or no?"
     )
     assert bank.transfers == [SAM, SAM, KIM]
@@ -353,7 +353,7 @@ async def test_a_no_that_comes_too_late_says_which_are_made(tmp_path: Any) -> No
     (asked,) = await talk(process("[]", transfers(SAM, KIM)), "something quite else")
     await process("Paid.").turn("yes", asked.conversation)
     off = await process().turn("no", asked.conversation)
-    assert off.text.count("It is too late for that: Transfer was done already.") == 2
+    assert off.text.count("It is too late for that: Transfer has already been done.") == 2
     assert bank.transfers == [SAM, KIM]
 
 
@@ -427,7 +427,7 @@ async def test_no_text_says_done_of_what_was_denied(form: str, replies: Sequence
     assert result.text == text
 
 
-UNKNOWN = "Transfer was begun, and its outcome is unknown: it may have been done."
+UNKNOWN = "Transfer was started, and its outcome is unknown: it may have been done."
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ UNKNOWN = "Transfer was begun, and its outcome is unknown: it may have been done
         pytest.param((transfers(KIM), transfers(KIM), "Kim has the money."), UNKNOWN, id="a repetition"),
         pytest.param(
             (transfers(KIM),) * 3,
-            f"{UNKNOWN}\n\nThis has not come to its end yet. Left to do: Pay people. Shall I go on?",
+            f"{UNKNOWN}\n\nThis is not finished yet. Left to do: Pay people. Shall I go on?",
             id="repetitions up to the limit",
         ),
     ],
@@ -466,7 +466,7 @@ async def test_what_a_limit_leaves_undone_is_told() -> None:
     (result,) = await talk(agent_of(bank, model, approval="never", chain_limit=2), "pay_people")
     undone, left = result.text.split("\n\n")
     assert (undone, bank.transfers) == ("Not done: Transfer (to: Sam, amount: 50).", [])
-    assert left == "This has not come to its end yet. Left to do: Pay people. Shall I go on?"
+    assert left == "This is not finished yet. Left to do: Pay people. Shall I go on?"
 
 
 async def test_a_text_that_is_withdrawn_was_not_streamed_as_it_stands() -> None:

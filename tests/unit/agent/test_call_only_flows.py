@@ -126,7 +126,7 @@ async def test_it_runs_where_it_is_called_without_a_word_of_its_own() -> None:
 async def test_called_off_in_it_takes_the_caller_with_it() -> None:
     desk = Desk()
     *_, off = await talk(desk.agent("pay"), "pay", "4711", "cancel")
-    assert (off.text, off.conversation.flows, desk.log) == ("All right, nothing more is done about: Pay.", (), [])
+    assert (off.text, off.conversation.flows, desk.log) == ("All right, nothing more will be done about: Pay.", (), [])
 
 
 OFF: list[Any] = [
@@ -140,7 +140,7 @@ async def test_the_caller_called_off_takes_what_it_called_with_it(only_called: b
     desk = Desk(only_called=only_called)
     model = ScriptedModel(chooses("pay"), chooses(off=["pay"]))
     _, off = await talk(desk.agent("pay", "ask", model=model), "pay the bill now", "no bill today, thanks, forget that")
-    assert off.text == "All right, nothing more is done about: Pay."
+    assert off.text == "All right, nothing more will be done about: Pay."
     assert off.conversation.flows == ()
 
 

@@ -68,7 +68,7 @@ async def test_a_hanging_tool_is_left_behind() -> None:
         chain = await run_chain(ScriptedModel(FIND, SAID), ASK, hang, tool_timeout_s=0.05)
     finally:
         released.set()
-    assert results(chain)[0].error == "find_order was begun and did not end within 0.05 s: it may have been done"
+    assert results(chain)[0].error == "find_order was started but did not end within 0.05 s: it may have been done"
 
 
 async def test_a_misspelt_name_is_never_a_guess_at_what_destroys() -> None:

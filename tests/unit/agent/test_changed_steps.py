@@ -68,7 +68,7 @@ async def test_changed_steps_are_asked_about_and_a_yes_runs_those_to_come(
     asked = await gone_on(log, saved, chain, "yes")
     assert (asked.status, log) == ("waiting", [])
     assert asked.text == (
-        f"Its steps have changed since it was begun. Done already: Refund. To come: {told}. Shall I go on with: Both?"
+        f"Its steps have changed since it was started. Already done: Refund. To come: {told}. Shall I go on with: Both?"
     )
     done = await gone_on(log, asked.conversation, chain, "yes")
     assert (done.status, log) == ("done", ran)
@@ -89,7 +89,7 @@ async def test_a_no_leaves_what_was_done_as_it_is() -> None:
     saved = await waiting(log)
     result = await gone_on(log, saved, ("find", "check", "refund", "notify"), "yes", "no")
     assert (result.status, log) == ("done", [])
-    assert result.text == "All right, nothing more is done about: Both. Done already: Refund."
+    assert result.text == "All right, nothing more will be done about: Both. Already done: Refund."
 
 
 async def test_a_choice_that_waits_is_kept_for_its_own_step_alone() -> None:

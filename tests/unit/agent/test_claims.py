@@ -120,7 +120,7 @@ async def test_who_comes_while_the_call_is_under_way_hears_that_nobody_knows(
     gate.set()
     assert (await first).status == "done"
     assert (second.status, second.runs[0].records[-1].unknown, till.paid) == ("failed", True, [5])
-    assert second.text == "Pay was begun, and its outcome is unknown: it may have been done."
+    assert second.text == "Pay was started, and its outcome is unknown: it may have been done."
     (kept,) = second.conversation.failed
     assert kept.uncertain_tools == ("pay",)
 
@@ -253,7 +253,7 @@ async def test_what_destroys_nothing_is_claimed_by_nobody() -> None:
     agent = worker(harmless, claims, approval="always")
     asked = await agent.turn("pays", context=KNOWN)
     off = await agent.turn("no", loaded(asked), context=KNOWN)
-    assert (asked.status, off.text) == ("confirming", "All right, nothing more is done about: Pays.")
+    assert (asked.status, off.text) == ("confirming", "All right, nothing more will be done about: Pays.")
     assert (till.paid, claims.claims, claims.settled) == ([5], {}, [])
 
 
@@ -312,9 +312,9 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
         asked = await worker(till.tool(), shared(), steps=steps, replies=(CALL,)).turn("pays", context=KNOWN)
         results = [await fresh().turn(said, loaded(asked), context=KNOWN) for said in (first, last)]
         if first == "yes":
-            assert results[1].text == "It is too late for that: Pay was done already. Nothing more is done."
+            assert results[1].text == "It is too late for that: Pay has already been done. Nothing more will be done."
         else:
-            assert results[0].text.startswith("All right, nothing more is done")
+            assert results[0].text.startswith("All right, nothing more will be done")
             told = results[1].reason if steps else results[1].chain.entries[1].error  # type: ignore[union-attr]
             assert "pay was not run: it was called off" in told
             assert not any(each.uncertain_tools for each in results[1].conversation.failed), "nobody made it"
@@ -327,7 +327,9 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
 @pytest.mark.parametrize(
     ("settled", "says"),
     [
-        pytest.param("no", "All right, nothing more is done about: Pays.", id="called off elsewhere: nobody made it"),
+        pytest.param(
+            "no", "All right, nothing more will be done about: Pays.", id="called off elsewhere: nobody made it"
+        ),
         pytest.param("yes", "may have been done", id="begun elsewhere, and it failed"),
     ],
 )
@@ -346,7 +348,7 @@ async def test_a_no_is_a_no_where_the_store_fails() -> None:
     agent = worker(till.tool(), Broken(claims=False))
     asked = await agent.turn("pays", context=KNOWN)
     off = await agent.turn("no", loaded(asked), context=KNOWN)
-    assert (off.text, till.paid) == ("All right, nothing more is done about: Pays.", [])
+    assert (off.text, till.paid) == ("All right, nothing more will be done about: Pays.", [])
 
 
 @pytest.mark.spec("005.4")

@@ -239,7 +239,7 @@ async def test_what_destroys_is_asked_about_before_it_is_done_again_in_a_later_t
     mind = Mind(choose=[chooses("track_it")] * 2, call=[cancels, "Cancelled.", cancels])
     results = await talk(shop_agent(mind, log, approval="never"), "cancel 60112", "and again")
     assert (len(log), results[-1].status) == (1, "confirming")
-    assert "This was done already, and would be done once more: Cancel order" in results[-1].text
+    assert "This has already been done and would be done again: Cancel order" in results[-1].text
 
 
 # --- where no flow fits ----------------------------------------------------------

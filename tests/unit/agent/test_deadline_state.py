@@ -80,11 +80,11 @@ def test_a_call_that_destroys_is_told_to_be_unknown_and_not_made_again_unasked()
     first = ended_in_time(hang, agent)
     record = first.runs[0].records[-1]
     assert (first.status, record.fault, record.unknown) == ("failed", "timeout", True)
-    assert "Cancel order was begun, and its outcome is unknown: it may have been done." in first.text
-    assert record.error == "cancel_order was begun and did not end within 10 s: it may have been done"
+    assert "Cancel order was started, and its outcome is unknown: it may have been done." in first.text
+    assert record.error == "cancel_order was started but did not end within 10 s: it may have been done"
     second, _ = timed(hang, lambda: agent.turn("both", first.conversation))
     assert (second.status, hang.begun) == ("confirming", 1)
-    assert "may have been done all the same, and would be tried once more: Cancel order" in second.text
+    assert "may have been done all the same, and would be tried again: Cancel order" in second.text
 
 
 def test_once_the_time_is_over_no_tool_is_begun_not_even_a_fallback() -> None:
@@ -151,7 +151,7 @@ def test_a_flow_that_is_queued_behind_one_that_took_all_the_time_is_not_begun() 
     tools = [Tool(name="slow", function=takes_all_of_it), *tools_for("first", log=log)]
     first = ended_in_time(hang, Agent(selector, tools, approval="never"), "both")
     assert (first.status, first.flows, log) == ("failed", ["one"], [])
-    assert first.reason == "the 10 s of the turn were over before two was begun"
+    assert first.reason == "the 10 s of the turn were over before two was started"
     assert first.text == "One is done.\n\nThe time for this ran out before all of it was done."
     assert [(flow.name, flow.status) for flow in first.conversation.flows] == [("two", "queued")]
 

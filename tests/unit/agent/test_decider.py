@@ -51,7 +51,7 @@ async def test_a_yes_in_other_words_is_one() -> None:
 async def test_a_no_in_other_words_is_one() -> None:
     turn, log = await approving(ScriptedDecider("no"), NO_OF_A_KIND)
     assert (log, turn.conversation.pending) == ([], None)
-    assert turn.text == "All right, nothing more is done about: Both."
+    assert turn.text == "All right, nothing more will be done about: Both."
     assert turn.notes == ("the decider ScriptedDecider read the message as no, at 0.97",)
 
 

@@ -149,8 +149,8 @@ OFFERS = "I found nothing here that fits this. I can help with: Refund order, Ex
     [
         ("none of these", "open", OFFERS),
         ("neither", "open", OFFERS),
-        ("never mind", "done", "All right, none of these is done."),
-        ("no", "done", "All right, none of these is done."),
+        ("never mind", "done", "All right, none of these will be done."),
+        ("no", "done", "All right, none of these will be done."),
     ],
 )
 async def test_none_of_them_ends_it(answer: str, status: str, text: str) -> None:
@@ -299,7 +299,7 @@ async def test_beside_what_waits_another_wish_is_asked_about_and_both_can_be_ans
     (none,) = await said(made, "none of these", kept=both.conversation)
     assert (none.text, none.question) == ("To go on, I need: email.", None)
     (off,) = await said(made, "never mind", kept=both.conversation)
-    assert (off.text, off.conversation.flows) == ("All right, nothing more is done about: Refund order.", ())
+    assert (off.text, off.conversation.flows) == ("All right, nothing more will be done about: Refund order.", ())
 
 
 async def test_beside_what_waits_a_number_is_asked_about_once_more_too() -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spec("018.9")
 EMAIL = Input("email", "What is your address?", example="ada@example.org", check=lambda value: "@" in value)
 DAY = Input("day", "On which day?", choices=("Monday", "Tuesday"))
 OVER = "I hand this over to a person."
-NO_ANSWER = "I cannot answer just now, since something that I need does not answer. Please say it again in a moment."
+NO_ANSWER = "I cannot answer right now because something that I need does not answer. Please ask again in a moment."
 LIMIT = 3
 
 

@@ -248,7 +248,7 @@ async def test_before_what_had_effects_is_done_anew_it_is_told_and_asked_about()
     assert asks.text == "That is no street. To go on, I need: address."
     assert changed.text == (
         "day: Tuesday instead of Monday.\n\n"
-        "Done already: Book visit. It can be undone: Cancel visit. Shall I go on with: Booking a visit?"
+        "Already done: Book visit. It can be undone: Cancel visit. Shall I go on with: Booking a visit?"
     )
     assert (changed.status, again.text) == ("waiting", asks.text)
     assert (done.status, desk.log[-1]) == ("done", "send Street 5")
@@ -271,7 +271,7 @@ async def test_what_was_done_is_told_when_it_is_called_off_with_what_undoes_it()
     kept = (await made.turn("book", context={"email": "ada@example.org", "day": "Monday"})).conversation
     off = await made.turn("no", kept)
     assert off.text == (
-        "All right, nothing more is done about: Booking a visit. Done already: Book visit. "
+        "All right, nothing more will be done about: Booking a visit. Already done: Book visit. "
         "It can be undone: Cancel visit."
     )
 
@@ -463,7 +463,7 @@ async def test_where_it_fails_or_is_called_off_those_that_call_it_are_not_begun(
     assert (later.status, later.flows) != ("done", ["book"])
     _, off = await talk(called(Desk()), "book", "no")
     assert (off.text, off.conversation.flows) == (
-        "All right, nothing more is done about: Book.",
+        "All right, nothing more will be done about: Book.",
         (),
     )
 

@@ -16,7 +16,7 @@ async def test_eight_look_ups_one_at_a_time_in_a_flow_end_with_what_is_left() ->
     mind = Mind(choose=[chooses("track_it"), chooses("track_it")], call=[*LOOKS[:8], "All are shipped."])
     first, second = await talk(shop_agent(mind), "where are my nine orders?", "yes, go on")
     assert first.incomplete
-    assert first.text == "This has not come to its end yet. Left to do: Track it. Shall I go on?"
+    assert first.text == "This is not finished yet. Left to do: Track it. Shall I go on?"
     assert first.status == "active"
     assert (second.text, second.incomplete) == ("All are shipped.", False)
 
@@ -26,7 +26,7 @@ async def test_and_so_they_do_where_no_flow_fits() -> None:
     mind = Mind(choose=["[]"], call=LOOKS)
     (result,) = await talk(shop_agent(mind), "where are my nine orders?")
     assert result.incomplete
-    assert result.text == 'This has not come to its end yet. Left to do: "where are my nine orders?". Shall I go on?'
+    assert result.text == 'This is not finished yet. Left to do: "where are my nine orders?". Shall I go on?'
 
 
 @pytest.mark.spec("018.11")
@@ -36,7 +36,7 @@ async def test_what_was_done_and_said_until_then_is_told_with_it() -> None:
     (result,) = await talk(shop_agent(mind, open_tools="all"), "tell them, and look at all nine")
     said, done = result.text.split("\n\n")
     assert said == "I am at it."
-    assert done.startswith("Done: Tell why. This has not come to its end yet. Left to do: ")
+    assert done.startswith("Done: Tell why. This is not finished yet. Left to do: ")
 
 
 LANGUAGES: list[Any] = [pytest.param(language, id=language) for language in default_texts()]

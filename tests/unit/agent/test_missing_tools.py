@@ -77,7 +77,7 @@ BLOCKED: list[Any] = [
     pytest.param("looks", "Looks cannot be done here.", "it is a person's to do", [], id="a person does it"),
     pytest.param(
         "pays",
-        "Money back was begun and cannot be finished here. Done already: Pay.",
+        "Money back was started but cannot be finished here. Already done: Pay.",
         "not connected: print_it",
         ["pay"],
         id="a step is missing",
@@ -110,8 +110,8 @@ async def test_what_was_destroyed_for_a_flow_that_was_blocked_is_not_destroyed_a
 
 
 PARTS: list[Any] = [
-    pytest.param(SequentialFlow, "Both was begun and cannot be finished here: Looks cannot be done here."),
-    pytest.param(ParallelFlow, "Both was begun and cannot be finished here: Looks cannot be done here."),
+    pytest.param(SequentialFlow, "Both was started but cannot be finished here: Looks cannot be done here."),
+    pytest.param(ParallelFlow, "Both was started but cannot be finished here: Looks cannot be done here."),
 ]
 
 

@@ -168,7 +168,7 @@ async def test_what_destroys_and_failed_is_only_done_again_where_that_is_agreed_
     agent = agent_of(shop_of(("both", ("charge",))), [tool_from_function(charge, destructive=True)])
     first = await agent.turn("both")
     second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
-    asked = "This failed before, may have been done all the same, and would be tried once more: Charge."
+    asked = "This failed before, may have been done all the same, and would be tried again: Charge."
     assert (second.status, log) == ("confirming", ["charge"])
     assert second.text == f"{asked} Shall I go on, yes or no?"
     third = await agent.turn("yes", second.conversation)
@@ -185,7 +185,7 @@ async def test_what_was_done_before_it_was_called_off_is_told_and_not_done_again
     first = await agent.turn("both")
     assert (first.status, log) == ("open", ["charge"])
     second = await agent.turn("never mind", first.conversation)
-    assert second.text.endswith("Done already: Charge.")
+    assert second.text.endswith("Already done: Charge.")
     await agent.turn("both", Conversation.from_json(second.conversation.to_json()))
     assert log == ["charge"]
 

@@ -219,7 +219,7 @@ async def test_a_no_that_names_some_of_several_asks_about_these_again(
     again = reads("send_money", values={"send_money": named}, confirm={"is": "no", "quote": "no"})
     _, second, last = await desk.talk([BOTH, again], WISHED, message, "yes")
     assert (second.status, last.status, sorted(desk.log)) == ("confirming", "done", log)
-    assert ("nothing more is done about: Send money (Sam, 50)" in second.text) == ("pay Sam" not in " ".join(log))
+    assert ("nothing more will be done about: Send money (Sam, 50)" in second.text) == ("pay Sam" not in " ".join(log))
     assert last.conversation.flows == ()
 
 
@@ -239,7 +239,7 @@ async def test_a_no_to_some_of_several_keeps_none_that_another_process_has_begun
     await desk.agent().turn("yes", asked.conversation)
     only = reads("send_money", values={"send_money": [SAM]}, confirm={"is": "no", "quote": "no"})
     late = await desk.agent(only).turn("no, only 50 to Sam", asked.conversation)
-    assert late.text.count("Pay was done already") == 2
+    assert late.text.count("Pay has already been done") == 2
     assert (late.conversation.flows, desk.log) == ((), ["pay Sam 50", "pay Kim 20"])
 
 
@@ -355,7 +355,7 @@ async def test_one_of_several_wishes_is_called_off(message: str, values: Any, lo
     off = reads(off=["send_money"], values={"send_money": values}, **answer)
     first, second, last = await desk.talk([BOTH, off], WISHED, message, "yes")
     assert (second.status, last.status, desk.log) == ("confirming", "done", log)
-    assert "All right, nothing more is done about: Send money" in second.text
+    assert "All right, nothing more will be done about: Send money" in second.text
     before, after = first.conversation.pending, second.conversation.pending
     assert before is not None
     assert after is not None
@@ -528,8 +528,8 @@ async def test_a_no_that_comes_too_late_for_both_says_so_of_both(tmp_path: Path)
     await desk.agent().turn("yes", asked.conversation)
     late = await desk.agent().turn("no", asked.conversation)
     assert desk.log == ["pay Sam 50", "pay Kim 20"]
-    assert late.text.count("Pay was done already") == 2
-    assert "nothing more is done about" not in late.text
+    assert late.text.count("Pay has already been done") == 2
+    assert "nothing more will be done about" not in late.text
     assert late.conversation.flows == ()
 
 
@@ -565,7 +565,7 @@ async def test_what_failed_beside_a_question_is_told() -> None:
     desk = Desk(fails={"look 60142": RuntimeError("down")}, tell=["note", "look"])
     wishes = reads("cancel_order", "tell", values={"order": "60142", "tell": {"to": "Kim"}})
     (first,) = await desk.talk([wishes], "cancel 60142 and tell Kim")
-    assert first.text.startswith("Tell was begun and could not be finished. Done already: Note.")
+    assert first.text.startswith("Tell was started but could not be finished. Already done: Note.")
     assert first.text.endswith("yes or no?")
 
 

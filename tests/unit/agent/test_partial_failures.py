@@ -86,7 +86,7 @@ async def test_what_a_chain_did_stays_done_where_the_rest_fails(
     agent = made(log, approval)
     result = await said(agent, None, *(["both"] if approval == "never" else ["both", "yes"]))
     assert (result.status, result.runs[0].done, log) == ("failed", ("charge",), ["charge"])
-    assert result.text == "Both was begun and could not be finished. Done already: Charge."
+    assert result.text == "Both was started but could not be finished. Already done: Charge."
     again = await said(agent, result, "both", "yes", "both")
     assert [each.final for each in again.conversation.failed] == [("charge",)]
     assert log == ["charge"]
@@ -256,7 +256,7 @@ async def test_a_call_that_nobody_knows_of_is_told_as_that() -> None:
         claims.claims[call_id] = Claim(fingerprint=claim.fingerprint)
     again = await agent.turn("both", conversation_id="c")
     assert (first.status, again.status, log) == ("done", "failed", ["charge"])
-    told = "Charge was begun, and its outcome is unknown: it may have been done."
+    told = "Charge was started, and its outcome is unknown: it may have been done."
     assert again.text == told
 
 

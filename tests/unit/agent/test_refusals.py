@@ -293,7 +293,7 @@ async def test_those_that_call_what_was_refused_are_named_and_not_begun() -> Non
     made = agent_of(registry, desk, "reorder", approval="never", handover_after=1)
     (result,) = await talk(made, "reorder", context=B2)
     assert (result.status, desk.log[-1]) == ("blocked", "cancel B-2")
-    assert result.text == f"{SHIPPED}\n\nThis is not done either: Ordering anew."
+    assert result.text == f"{SHIPPED}\n\nThis will not be done either: Ordering anew."
     assert [run.status for run in result.runs] == ["blocked", "blocked"]
 
 
@@ -320,7 +320,7 @@ PARTS = [
     pytest.param(
         in_sequence("cancel_order", "track_order", "close_account"),
         "blocked",
-        f"{SHIPPED} This is not done either: Tracking, Closing the account.",
+        f"{SHIPPED} This will not be done either: Tracking, Closing the account.",
         id="a sequence ends there",
     ),
     pytest.param(
@@ -366,7 +366,7 @@ async def test_what_was_done_before_is_told_and_nothing_is_in_doubt() -> None:
     chained(registry, "settle", "find", "pay", "cancel", title="Settling")
     made = agent_of(registry, desk, "settle", approval="never")
     refused, again = await talk(made, "settle", "settle", context=B2)
-    assert (refused.status, refused.text) == ("blocked", f"{SHIPPED} Done already: Pay.")
+    assert (refused.status, refused.text) == ("blocked", f"{SHIPPED} Already done: Pay.")
     (kept,) = refused.conversation.failed
     assert (kept.uncertain_tools, kept.is_final, kept.parts["0"].done) == ((), False, ("find", "pay"))
     desk.says_no = ""
@@ -471,7 +471,7 @@ async def test_a_step_of_a_plan_is_refused_and_what_needs_it_is_skipped() -> Non
 
 # --- a model that is down at a choice ----------------------------------------------
 
-DOWN = "I cannot go on just now, since something that I need does not answer. Shall I try again?"
+DOWN = "I cannot go on right now because something that I need does not answer. Shall I try again?"
 
 
 def either(registry: FlowRegistry) -> None:
@@ -551,7 +551,7 @@ async def test_a_no_calls_it_off() -> None:
     selector = FlowSelector(None, registry, ListMemory(metadata("settle")), "desk", policy=TAKE_FIRST)
     made = make_agent(selector, desk.tools(), approval="never", **callback_down(["pay"]))
     _, off = await talk(made, "settle", "no", context=B2)
-    assert (off.text, off.conversation.flows) == ("All right, nothing more is done about: Settling.", ())
+    assert (off.text, off.conversation.flows) == ("All right, nothing more will be done about: Settling.", ())
 
 
 async def test_a_choice_that_is_answered_and_cannot_be_used_fails_as_ever() -> None:
@@ -570,7 +570,7 @@ def callback_raises(error: Exception) -> dict[str, Any]:
     return {"decision_callback": SimpleNamespace(decide=choose)}
 
 
-NO_ANSWER = "I cannot answer just now, since something that I need does not answer. Please say it again in a moment."
+NO_ANSWER = "I cannot answer right now because something that I need does not answer. Please ask again in a moment."
 
 
 async def test_a_model_that_is_down_within_a_flow_leaves_it_open_for_the_next_message() -> None:

@@ -82,8 +82,8 @@ async def test_the_same_call_is_made_once_in_a_chain(
 @pytest.mark.parametrize(
     ("fails", "before"),
     [
-        (0, "This was done already, and would be done once more:"),
-        (1, "This failed before, may have been done all the same, and would be tried once more:"),
+        (0, "This has already been done and would be done again:"),
+        (1, "This failed before, may have been done all the same, and would be tried again:"),
     ],
     ids=["it was done", "it failed"],
 )

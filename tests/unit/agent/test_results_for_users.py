@@ -92,9 +92,9 @@ def unreadable(**_: Any) -> object:
     return object()
 
 
-UNHEARD = "Cancel was begun, and its outcome is unknown: it may have been done."
-NO_ANSWER = "I cannot answer just now, since something that I need does not answer. Please say it again in a moment."
-HALF = "Stop was begun and could not be finished. Done already: Pay."
+UNHEARD = "Cancel was started, and its outcome is unknown: it may have been done."
+NO_ANSWER = "I cannot answer right now because something that I need does not answer. Please ask again in a moment."
+HALF = "Stop was started but could not be finished. Already done: Pay."
 FAILING = [
     pytest.param(("cancel",), {"cancel": raises}, "Stop could not be done.", id="it raised"),
     pytest.param(("cancel",), {"cancel": hangs_up}, UNHEARD, id="its outcome is unknown"),

@@ -153,7 +153,7 @@ async def test_what_was_done_before_a_flow_was_called_off_is_not_done_again() ->
     desk.gives = {"amount": 30}  # which it does not say of itself, so that nothing can be asked ahead
     messages = ("send_back", "no", "send_back", "yes")
     asked, off, again, done = await talk(agent_of(desk), *messages, context={"order": "A-7"})
-    assert "Done already: Create return." in off.text
+    assert "Already done: Create return." in off.text
     assert [each.status for each in (asked, off, again, done)] == ["confirming", "done", "confirming", "done"]
     assert [name for name, _ in desk.log] == ["create_return", "refund", "mail_label"]
 

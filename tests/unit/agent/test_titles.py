@@ -71,12 +71,14 @@ async def talk(agent: Agent, messages: Sequence[str]) -> list[TurnResult]:
 NUMBERED = ["refund_order", "N-17"]
 AGREED = [*NUMBERED, "yes"]
 ASKED = "This would be done next: {tool} (amount cents: 5). Shall I go on, yes or no?"
-UNHEARD = "{tool} was begun, and its outcome is unknown: it may have been done."
+UNHEARD = "{tool} was started, and its outcome is unknown: it may have been done."
 SAID: list[Any] = [
     pytest.param(pays, ["refund_order"], "To go on, I need: order id.", id="what it needs"),
     pytest.param(pays, NUMBERED, ASKED, id="what it asks"),
     pytest.param(pays, AGREED, "{flow} is done.", id="that it is done"),
-    pytest.param(pays, [*NUMBERED, "no"], "All right, nothing more is done about: {flow} (N-17).", id="that it is off"),
+    pytest.param(
+        pays, [*NUMBERED, "no"], "All right, nothing more will be done about: {flow} (N-17).", id="that it is off"
+    ),
     pytest.param(raises, AGREED, "{flow} could not be done.", id="that it failed"),
     pytest.param(hangs_up, AGREED, UNHEARD, id="that nobody knows"),
 ]
@@ -128,7 +130,7 @@ async def test_a_no_that_comes_too_late_is_told_in_titles() -> None:
     _, asked = await talk(agent, ["refund_order", "N-17"])
     await agent.turn("yes", asked.conversation)
     late = await agent.turn("no", asked.conversation)
-    assert late.text == "It is too late for that: Pay the money back was done already. Nothing more is done."
+    assert late.text == "It is too late for that: Pay the money back has already been done. Nothing more will be done."
 
 
 @pytest.mark.spec("010.8")
@@ -185,7 +187,7 @@ async def test_a_flow_that_is_open_shows_no_name() -> None:
     first = await agent.turn("refund_order")
     off = await agent.turn("never mind", first.conversation)
     assert first.text == "This is about: Refund order."
-    assert off.text == "All right, nothing more is done about: Refund order."
+    assert off.text == "All right, nothing more will be done about: Refund order."
 
 
 def book(day: date, people: int = 2) -> str:

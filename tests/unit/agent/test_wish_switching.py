@@ -63,9 +63,9 @@ async def test_each_answer_leaves_flows_of_its_own(reply: str, status: str, flow
 
 TOLD: list[Any] = [
     pytest.param(
-        '{"off": ["1"]}', ["nothing more is done about: Track it", "Back to: Send back", "email"], id="under way"
+        '{"off": ["1"]}', ["nothing more will be done about: Track it", "Back to: Send back", "email"], id="under way"
     ),
-    pytest.param('{"off": ["2"]}', ["nothing more is done about: Send back", "Back to: Track it"], id="parked"),
+    pytest.param('{"off": ["2"]}', ["nothing more will be done about: Send back", "Back to: Track it"], id="parked"),
     pytest.param('{"off": ["1", "2"]}', ["about: Track it", "about: Send back"], id="both"),
 ]
 
@@ -235,7 +235,7 @@ async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
     result = (await talk(shop_agent(mind, log), "send back 60112", "no, cancel 60105, it is late", agreed))[-1]
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
     assert (result.status, stood(result)) == ("done", [])
-    assert "nothing more is done about: Send back" in result.text
+    assert "nothing more will be done about: Send back" in result.text
 
 
 KNOWN = '{"order_number": "60112", "reason": "late"}'
@@ -277,7 +277,7 @@ async def test_what_nobody_reads_beside_a_yes_is_said_to_be_left_open() -> None:
 
 WITHOUT_A_FLOW: list[Any] = [
     pytest.param("yes", [("cancel_order", {"order_number": "60105"})], "Well.", id="yes"),
-    pytest.param("no", [], "All right, this is not done: Cancel order.", id="no"),
+    pytest.param("no", [], "All right, this will not be done: Cancel order.", id="no"),
 ]
 
 
@@ -330,7 +330,7 @@ async def test_a_no_that_a_model_reads_calls_the_flow_off() -> None:
     )
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "I would rather keep these shoes")
     assert (second.status, stood(second), log) == ("done", [], [])
-    assert "nothing more is done about: Cancel it" in second.text
+    assert "nothing more will be done about: Cancel it" in second.text
 
 
 ENDS: list[Any] = [

@@ -12,7 +12,7 @@ from tests.unit.integrations.test_openai_agents import Script, agent_of, call, r
 
 pytestmark = pytest.mark.spec("009.4")
 LAST = ("shop_pay_back", {"order_id": "last"}, "call_0")
-BEGUN = "shop.pay_back was not run: a call with this id was begun before, and this one may have been done"
+BEGUN = "shop.pay_back was not run: a call with this id was started before, and this one may have been done"
 
 
 async def refunded(agent: Agent[Any], script: Script, context: Any, read: Any = None) -> list[Any]:

@@ -394,7 +394,7 @@ async def test_a_tool_that_hangs_fails_alone(how: str, monkeypatch: pytest.Monke
     assert statuses(result) == {"a": "failed", "b": "skipped", "c": "ok"}
     assert (result.errors["a"].fault, result.errors["a"].message) == (
         "timeout",
-        "hang was begun and did not end within 0.125 s: it may have been done",
+        "hang was started but did not end within 0.125 s: it may have been done",
     )
     assert result.steps[0].duration_s >= 0.125
     assert result.duration_s >= result.steps[0].duration_s

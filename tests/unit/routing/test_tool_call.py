@@ -327,7 +327,7 @@ async def test_a_tool_that_hangs_is_left_and_what_became_of_it_is_unknown(
     door: Call, function: Callable[..., object]
 ) -> None:
     seen = await door(made(function), {"value": 0.5}, None, 0.02)
-    told = "t was begun and did not end within 0.02 s: it may have been done"
+    told = "t was started but did not end within 0.02 s: it may have been done"
     assert seen == Seen(ok=False, fault="timeout", unknown=True, error=told)
 
 
