@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
 from jazz_select.chat.json_reader import parse_whole
 from jazz_select.json_values import is_array, is_object
@@ -41,12 +41,17 @@ _LARGEST_ID: Final = 10**9
 
 def folded_key(key: object) -> str:
     """Return a key without case and separators: toolCalls and tool_calls are one."""
-    return _SEPARATOR.sub("", key[:_LONGEST_KEY]).casefold() if isinstance(key, str) else ""
+    if not isinstance(key, str):
+        return ""
+    return _SEPARATOR.sub("", key[:_LONGEST_KEY]).casefold()
 
 
 def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the first fields of an object by folded keys; of two that fold to one, the first."""
-    return {folded_key(key): value for key, value in reversed([*islice(item.items(), _MOST_FIELDS)])}
+    fields: dict[str, Any] = {}
+    for key, value in islice(item.items(), _MOST_FIELDS):
+        fields.setdefault(folded_key(key), value)
+    return fields
 
 
 def _fold_keys(keys: Iterable[str]) -> tuple[str, ...]:
@@ -87,55 +92,69 @@ def read_call(call: Mapping[Any, Any], *, known: Collection[str] = ()) -> Writte
         call: The object.
         known: Further keys that the caller understands.
     """
-    fields, shown = folded_fields(call), _as_written(call)
+    fields, spellings = folded_fields(call), _spellings(call)
     own_id, after = _id_of(fields), _dependencies(fields)
     for wrapping in _WRAPPINGS:
         inner = fields.get(wrapping)
-        if isinstance(inner, Mapping):
-            own = cast("Mapping[Any, Any]", inner)
+        if is_object(inner):
+            # Take the wrapping out first: "function" may be the key of the name inside of it too.
             del fields[wrapping]
-            fields |= folded_fields(own)
-            shown = {**_as_written(own), **shown}
+            fields |= folded_fields(inner)
+            spellings = {**_spellings(inner), **spellings}
             own_id = own_id or _id_of(fields)
-    tool, tool_keys, problem = _tool_of(fields)
-    arguments, argument_keys, wrong = _arguments_of(fields)
-    if not tool and not tool_keys:
+    tool_name = _tool_of(fields)
+    arguments = _arguments_of(fields)
+    tool = tool_name.name
+    if not tool and not tool_name.keys:
         own_id, tool = "", own_id  # a tool's own id, as the list of tools shows it
-    understood = {*tool_keys, *argument_keys, *_IDS, *_AFTERS, *map(folded_key, known)}
-    understood |= _BESIDE_ARGUMENTS if argument_keys else _THOUGHT_KEYS
+    understood = {*tool_name.keys, *arguments.keys, *_IDS, *_AFTERS, *map(folded_key, known)}
+    understood |= _BESIDE_ARGUMENTS if arguments.keys else _THOUGHT_KEYS
     if fields.get("type") in _KINDS:
         understood.add("type")
-    unknown = [key for folded, key in shown.items() if folded in fields and folded not in understood]
+    unknown = [key for folded, key in spellings.items() if folded in fields and folded not in understood]
     if not tool:
         problem = _no_tool(unknown)
-    elif not problem:
-        problem = wrong or _unknown_keys(unknown)
-    reason = next((fields[key] for key in _REASONS if isinstance(fields.get(key), str)), "")
+    else:
+        problem = tool_name.problem or arguments.problem or _unknown_keys(unknown)
     return WrittenCall(
-        tool=tool, arguments={} if problem else arguments, id=own_id, after=after, reason=reason, problem=problem
+        tool=tool,
+        arguments={} if problem else arguments.values,
+        id=own_id,
+        after=after,
+        reason=_reason_of(fields),
+        problem=problem,
     )
 
 
-def _as_written(item: Mapping[Any, Any]) -> dict[str, str]:
-    """Return the keys of an object by their folded form, in order."""
-    shown: dict[str, str] = {}
+def _spellings(item: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the keys of an object, as they are written, by their folded form, in order."""
+    spellings: dict[str, str] = {}
     for key in islice(item, _MOST_FIELDS):
         if isinstance(key, str):
-            shown.setdefault(folded_key(key), key)
-    return shown
+            spellings.setdefault(folded_key(key), key)
+    return spellings
+
+
+def _reason_of(fields: Mapping[str, Any]) -> str:
+    for key in _REASONS:
+        reason = fields.get(key)
+        if isinstance(reason, str):
+            return reason
+    return ""
 
 
 def is_call(value: object) -> bool:
     """Whether an object names a tool and gives it arguments, and does not describe one."""
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return False
-    fields = folded_fields(cast("Mapping[Any, Any]", value))
+    fields = folded_fields(value)
     for wrapping in ("function", "functioncall", "tooluse"):
         inner = fields.get(wrapping)
-        if isinstance(inner, Mapping):
-            fields = folded_fields(cast("Mapping[Any, Any]", inner))
+        if is_object(inner):
+            fields = folded_fields(inner)
     has_arguments = not fields.keys().isdisjoint(_ARGUMENTS)
-    return bool(_tool_of(fields)[0]) and has_arguments and "description" not in fields
+    # A definition of a tool has a name and parameters too; its description tells it from a call.
+    return bool(_tool_of(fields).name) and has_arguments and "description" not in fields
 
 
 def _no_tool(unknown: list[str]) -> str:
@@ -154,53 +173,82 @@ def _shown_keys(keys: list[str]) -> str:
     return some_of(keys, _MOST_NAMED, lambda key: name_shown(key[:_LONGEST_KEY]))
 
 
-def _tool_of(fields: Mapping[str, Any]) -> tuple[str, set[str], str]:
-    """Return the tool's name, the keys that give it, and what is wrong where they give several."""
-    named = {key: value for key in _TOOLS if isinstance(value := fields.get(key), str) and value.strip()}
-    if named:
-        tool = next(iter(named.values()))
-        different = [key for key, value in named.items() if value.strip() != tool.strip()]
-        problem = f'the call names a tool twice, under "{next(iter(named))}" and "{different[0]}"' if different else ""
-        return tool, set(named), problem
+class _ToolName(NamedTuple):
+    """A tool's name, the keys that give it, and what is wrong where they give several."""
+
+    name: str
+    keys: set[str]
+    problem: str = ""
+
+
+def _tool_of(fields: Mapping[str, Any]) -> _ToolName:
+    names: dict[str, str] = {}
+    for key in _TOOLS:
+        value = fields.get(key)
+        if isinstance(value, str) and value.strip():
+            names[key] = value
+    if names:
+        first_key, tool = next(iter(names.items()))
+        problem = ""
+        for key, name in names.items():
+            if name.strip() != tool.strip():
+                problem = f'the call names a tool twice, under "{first_key}" and "{key}"'
+                break
+        return _ToolName(tool, set(names), problem)
     provider, operation = fields.get("provider"), fields.get("operation")
     if isinstance(operation, str) and operation:
         has_provider = isinstance(provider, str) and provider
-        return (f"{provider}.{operation}" if has_provider else operation), {"provider", "operation"}, ""
-    return "", {key for key in _TOOLS if fields.get(key) == ""}, ""
+        return _ToolName(f"{provider}.{operation}" if has_provider else operation, {"provider", "operation"})
+    # A blank name keeps its keys: the call names no tool, and its id must not pass for one.
+    return _ToolName("", {key for key in _TOOLS if fields.get(key) == ""})
 
 
-def _arguments_of(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], set[str], str]:
-    """Return the arguments, the keys that give them, and what is wrong with them."""
+class _Arguments(NamedTuple):
+    """The arguments of a call, the keys that give them, and what is wrong with them."""
+
+    values: Mapping[str, Any]
+    keys: set[str]
+    problem: str = ""
+
+
+def _arguments_of(fields: Mapping[str, Any]) -> _Arguments:
     keys = [key for key in _ARGUMENTS if key in fields]
-    read: list[tuple[str, Mapping[str, Any]]] = []
+    filled: dict[str, Mapping[str, Any]] = {}
     for key in keys:
         value = fields[key]
         if isinstance(value, str):
+            # Some models write the arguments as JSON within a string.
             value = parse_whole(value) if value.strip() else None
         if value is None:
             continue
         if not is_object(value):
-            return {}, set(keys), "the arguments are no JSON object"
-        if value or not read:
-            read.append((key, value))
-    several = [each for each in read if each[1]] or read
-    if any(each[1] != several[0][1] for each in several[1:]):
-        listed = " and ".join(f'"{key}"' for key, _ in several[:2])
-        return {}, set(keys), f"the call gives different arguments under {listed}; give them once"
-    given: Mapping[str, Any] = several[0][1] if several else {}
-    return {key: each for key, each in given.items() if isinstance(key, str)}, set(keys), ""  # pyright: ignore[reportUnnecessaryIsInstance] - of callers
+            return _Arguments({}, set(keys), "the arguments are no JSON object")
+        if value:
+            filled[key] = value
+    if not filled:
+        return _Arguments({}, set(keys))
+    first, *others = filled.values()
+    if any(each != first for each in others):
+        listed = " and ".join(f'"{key}"' for key in list(filled)[:2])
+        return _Arguments({}, set(keys), f"the call gives different arguments under {listed}; give them once")
+    by_name = {name: value for name, value in first.items() if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance] - of callers
+    return _Arguments(by_name, set(keys))
 
 
 def _id_of(fields: Mapping[str, Any]) -> str:
-    return next((found for key in _IDS if (found := _as_id(fields.get(key)))), "")
+    for key in _IDS:
+        own_id = _as_id(fields.get(key))
+        if own_id:
+            return own_id
+    return ""
 
 
 def _dependencies(fields: Mapping[str, Any]) -> tuple[str, ...]:
     found: list[str] = []
     for key in _AFTERS:
         value = fields.get(key)
-        several = value if is_array(value) else [value]
-        found += filter(None, map(_as_id, several[:_MOST_FIELDS]))
+        ids = value if is_array(value) else [value]
+        found += filter(None, map(_as_id, ids[:_MOST_FIELDS]))
     return tuple(dict.fromkeys(found))
 
 

@@ -106,10 +106,10 @@ class ModelClient(Generic[M, T]):
         """
         async with self._limit_time(deadline) as call:
             task = asyncio.ensure_future(self._retry(call, once, deadline))
-            task.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # retrieve the error if the caller has left
+            # Retrieve the error if the caller has left; asyncio would warn of one that nobody retrieves.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             try:
+                # Without the shield, the end of the limit would wait for a model that ignores cancellation.
                 return await asyncio.shield(task)
             finally:
                 task.cancel()
@@ -124,16 +124,19 @@ class ModelClient(Generic[M, T]):
             budget.stopped(f"before the model {self.name} was asked")
             raise ModelTimeoutError(self.name, timeout_s=0.0, rest=True)
         short = budget is not None and deadline.earlier(budget.deadline) is not deadline
-        left_s = budget.deadline.left_s if budget is not None and short else deadline.left_s
+        left_s = deadline.left_s
+        if budget is not None and short:
+            left_s = budget.deadline.left_s
         limit = asyncio.timeout(left_s)
         try:
             async with limit:
                 yield call
         except TimeoutError as error:
             if not limit.expired():
-                raise
+                raise  # the model's own timeout
             if budget is not None and short:
                 budget.stopped(f"while it waited for the model {self.name}")
+            # A turn that was nearly over when it asked says nothing about the provider.
             if call.made and (not short or _had_its_time(left_s, deadline, budget)):
                 self._breaker.failed(lost_deadline=True)
             elif call.made:
@@ -144,6 +147,7 @@ class ModelClient(Generic[M, T]):
     @asynccontextmanager
     async def _hold_slot(self, call: "Call") -> AsyncGenerator[None]:
         """Hold a slot of this event loop, in order of arrival, and pass the breaker, which records the outcome."""
+        # Check before queueing, so that callers fail at once; `admit` checks again, as it may open in the meantime.
         self._breaker.check(self.name)
         async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.max_concurrency)):
             self._breaker.admit(self.name)
@@ -199,8 +203,9 @@ async def _await_call(call: Awaitable[T], model: str) -> T:
 
 
 def _holds_passing(error: BaseException) -> bool:
-    group = cast("BaseExceptionGroup[BaseException]", error) if isinstance(error, BaseExceptionGroup) else None
-    return group is not None and group.subgroup(_PASSING) is not None
+    if not isinstance(error, BaseExceptionGroup):
+        return False
+    return cast("BaseExceptionGroup[BaseException]", error).subgroup(_PASSING) is not None
 
 
 def _task() -> "asyncio.Task[Any] | None":
@@ -216,14 +221,16 @@ class Call:
 
     made: bool = False
     """Whether it got a slot: only then is a timeout the model's fault."""
-    left: bool = False
+    is_abandoned: bool = False
     """Whether its caller has left."""
 
 
 def _had_its_time(left_s: float | None, deadline: Deadline, budget: TimeBudget | None) -> bool:
     """Whether a call that ended with its turn had nearly all the time possible: its limit, or the whole turn."""
-    limits = [deadline.limit_s, None if budget is None else budget.deadline.limit_s]
-    most_s = min((each for each in limits if each is not None), default=0.0)
+    limits_s = [deadline.limit_s]
+    if budget is not None:
+        limits_s.append(budget.deadline.limit_s)
+    most_s = min((each for each in limits_s if each is not None), default=0.0)
     return left_s is not None and left_s >= _WHOLE * most_s
 
 
@@ -236,14 +243,15 @@ def _is_passing(error: BaseException) -> bool:
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, ModelError) else None
-    return _BACKOFF(state) if asked is None else max(asked, 0.0)
+    retry_after = error.retry_after if isinstance(error, ModelError) else None
+    return _BACKOFF(state) if retry_after is None else max(retry_after, 0.0)
 
 
 def _too_late(deadline: Deadline) -> Any:
     def stop(state: RetryCallState) -> bool:
         budget = current_budget()
-        left_s = (deadline if budget is None else deadline.earlier(budget.deadline)).left_s
+        earliest = deadline if budget is None else deadline.earlier(budget.deadline)
+        left_s = earliest.left_s
         return left_s is not None and state.upcoming_sleep >= left_s
 
     return stop

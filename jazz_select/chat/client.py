@@ -29,7 +29,8 @@ class Inquiry:
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
-    wanted: str = ""
+    reply_form: str = ""
+    """What the reply has to be, for the correction of an unusable one."""
     tools: tuple[OfferedTool, ...] = ()
 
 
@@ -65,7 +66,8 @@ def _chat_reply(cleaned: CleanReply | None, given: object) -> ChatReply:
     if cleaned is None:
         note = f"the model answered {type(given).__name__} without a text"
         return ChatReply(attempts=1, notes=(note,), degraded=(note,))
-    reply, degraded = cleaned.reply, (*cleaned.reply.notes, *cleaned.notes)
+    reply = cleaned.reply
+    degraded = (*reply.notes, *cleaned.notes)
     return ChatReply(
         text=reply.text,
         raw=cleaned.written,
@@ -109,17 +111,21 @@ def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str]
         return "it was cut off before it ended"
     strange = [each for each in ids if each not in offered]
     if strange:
-        return f"not among the candidates: {', '.join(name_shown(cut(each, 60)) for each in strange[:3])}"
+        shown = [name_shown(cut(each, 60)) for each in strange[:3]]
+        return f"not among the candidates: {', '.join(shown)}"
     if ids:
         return "what it chose can not be run any more"
     return f"no {what} were found in it"
 
 
-def asked_again(question: Inquiry, reply: str | None, problem: str) -> Inquiry:
+def correct_inquiry(question: Inquiry, reply: str | None, problem: str) -> Inquiry:
     """Repeat the question with the unusable reply, its problem, and what is wanted instead."""
-    said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
-    correction = f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.wanted}."
-    more = (Message(role="assistant", content=said), Message(role="user", content=correction))
+    # A provider refuses a blank message of the assistant.
+    unusable = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
+    correction = (
+        f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.reply_form}."
+    )
+    more = (Message(role="assistant", content=unusable), Message(role="user", content=correction))
     return replace(question, messages=(*question.messages, *more))
 
 
@@ -159,8 +165,8 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
 
         Other errors of the model pass unchanged once retries are used up or would not help.
         """
-        asked = cache(question)
-        answer, attempts = await self._run(lambda: self._complete_once(asked()), deadline)
+        inquiry = cache(question)  # built once, even if it is sent again
+        answer, attempts = await self._run(lambda: self._complete_once(inquiry()), deadline)
         return replace(answer, attempts=attempts)
 
     async def ask_until_usable(
@@ -182,26 +188,27 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         """
         first = cache(question)
         answer = await self.ask(first, deadline)
-        said = read(answer)
+        value = read(answer)
         for _ in range(max_reasks):
-            why = problem(answer, said)
+            why = problem(answer, value)
             if not why:
                 break
-            more = asked_again(first(), answer.text, why)
+            # Always from the first question: of several unusable replies only the last one is repeated.
+            corrected = correct_inquiry(first(), answer.text, why)
             try:
-                again = await self.ask(lambda: more, deadline)  # noqa: B023 - called before the next iteration
+                again = await self.ask(lambda: corrected, deadline)  # noqa: B023 - called before the next iteration
             except Exception as error:  # noqa: BLE001 - any error of a model
                 note = f"asked again ({why}), and the model failed: {describe_error(error)}"
                 _log.warning("model=<%s>, error=<%s> | asked again, and it failed", self.name, type(error).__name__)
-                return replace(answer, notes=(*answer.notes, note)), said
+                return replace(answer, notes=(*answer.notes, note)), value
             answer = replace(
                 again,
                 usage=total_usage(answer.usage, again.usage),
                 attempts=answer.attempts + again.attempts,
                 notes=(*answer.notes, f"asked again: {why}", *again.notes),
             )
-            said = read(answer)
-        return answer, said
+            value = read(answer)
+        return answer, value
 
     async def stream(
         self,
@@ -224,15 +231,16 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         model = self._model
         if not streams(model):
             raise ConfigError(f"the model {self.name} has no method 'stream'")
-        answer = _Streamed(on_text, on_restart)
+        answer = _StreamedText(on_text, on_restart)
         try:
             async with self._limit_time(deadline) as call:
                 task = asyncio.ensure_future(self._read_stream(model, call, question, answer))
                 try:
+                    # Unlike an await of the task, this leaves in time even if the model ignores cancellation.
                     await asyncio.wait({task})
                     return task.result()
                 finally:
-                    call.left = True
+                    call.is_abandoned = True
                     await leave(task)
         except ModelError as error:
             if answer.was_shown or not error.retryable or isinstance(error, ModelTimeoutError):
@@ -244,7 +252,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     async def _read_stream(
-        self, model: StreamingChatModel, call: Call, question: Inquiry, answer: "_Streamed"
+        self, model: StreamingChatModel, call: Call, question: Inquiry, answer: "_StreamedText"
     ) -> ChatReply:
         whole, length = Reply(text="", model=self.name), 0
         messages = shape_messages(question.messages)
@@ -254,7 +262,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
                 deltas = model.stream(messages, **self._call_options(question))
                 try:
                     async for delta in deltas:
-                        if call.left:
+                        if call.is_abandoned:
                             break
                         if isinstance(delta, Reply):
                             whole = delta
@@ -288,8 +296,12 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         return length + len(piece)
 
     def _call_options(self, question: Inquiry) -> dict[str, Any]:
-        tools = {"tools": question.tools} if question.tools and self.takes_tools else {}
-        return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
+        options: dict[str, Any] = {}
+        if question.tools and self.takes_tools:
+            options["tools"] = question.tools
+        if question.schema is not None and self.takes_schema:
+            options["schema"] = question.schema
+        return options
 
     async def _complete_once(self, question: Inquiry) -> ChatReply:
         messages = shape_messages(question.messages)
@@ -300,7 +312,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         return _chat_reply(cleaned, given)
 
 
-class _Streamed:
+class _StreamedText:
     """Passes on the visible text of a reply while it is written."""
 
     def __init__(
@@ -350,16 +362,22 @@ def client_for(
 def _note(chat: Span | None, messages: Sequence[Message], cleaned: CleanReply | None) -> None:
     if chat is None:
         return
-    chat.hold(
-        {"messages": [{"role": each.role, "content": each.content, **_tool_calls_field(each)} for each in messages]}
-    )
-    if cleaned is not None:
-        reply = cleaned.reply
-        chat.hold({"reply": cleaned.written, **_tool_calls_field(reply)})
-        chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
-        if reply.usage is not None:
-            chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
-            chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})
+    conversation: list[dict[str, Any]] = []
+    for message in messages:
+        conversation.append({"role": message.role, "content": message.content, **_tool_calls_field(message)})
+    # Texts are content, which may quote users, and not attributes.
+    chat.hold({"messages": conversation})
+    if cleaned is None:
+        return
+    reply = cleaned.reply
+    chat.hold({"reply": cleaned.written, **_tool_calls_field(reply)})
+    chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
+    usage = reply.usage
+    if usage is None:
+        return
+    chat.note({"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens})
+    if usage.cached_tokens:
+        chat.note({"cached_tokens": usage.cached_tokens})
 
 
 def _tool_calls_field(message: Message | Reply) -> dict[str, Any]:

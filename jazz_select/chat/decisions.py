@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, SupportsFloat, TypeAlias, cast
+from typing import Annotated, Any, Final, SupportsFloat, TypeAlias, TypeGuard
 
 from jazz_select.arguments import Constraint, check_argument
 from jazz_select.chat.calls import ModelClient
 from jazz_select.chat.models import DecisionModelLike, as_decision_model
 from jazz_select.errors import DecisionAskError, DecisionReplyError
+from jazz_select.json_values import is_object
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.telemetry import span
@@ -24,6 +25,7 @@ _ROUNDING: Final = 0.005
 _MOST_ROUNDING: Final = 0.5
 """The most that rounding errors may add up to; beyond it the sum says nothing."""
 _FLOAT: Final = 1e-6
+_FLAT: Final = "all options are equally likely, which tells nothing apart; ask another model"
 _NAMED: Final = 3
 _MOST_TOKENS: Final = 10**12
 
@@ -39,19 +41,19 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
     def most_options(self) -> int | None:
         """The most options of a question; None if unlimited or unknown."""
         most: object = self._model.most_options
-        return most if isinstance(most, int) and not isinstance(most, bool) else None
+        return most if _is_count(most) else None
 
     @property
     def most_questions(self) -> int | None:
         """The most questions of a call; None if unlimited or unknown."""
         most: object = getattr(self._model, "most_questions", None)
-        return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
+        return most if _is_count(most) and most > 0 else None
 
     @property
     def most_tokens(self) -> int | None:
         """The most tokens of the text and one question together; None if unlimited or unknown."""
         most: object = getattr(self._model, "most_tokens", None)
-        return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
+        return most if _is_count(most) and most > 0 else None
 
     async def ask(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> DecisionReply:
         """Ask the model about `state` within the deadline, queueing and retries included.
@@ -67,14 +69,15 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         """
         if problem := self._why_not(state, questions):
             raise DecisionAskError(self.name, problem)
-        asked = dict(questions)
-        reply, _ = await self._run(lambda: self._decide_once(state, asked), deadline)
+        own_questions = dict(questions)  # the caller may change its mapping while the call waits
+        reply, _ = await self._run(lambda: self._decide_once(state, own_questions), deadline)
         return reply
 
     async def _decide_once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         with span(self.name, "decide") as decide:
             if decide is not None:
-                decide.hold({"state": state, "questions": {name: each.asked for name, each in questions.items()}})
+                texts = {name: each.asked for name, each in questions.items()}
+                decide.hold({"state": state, "questions": texts})
             reply = self._check_reply(await self._model.decide(state, questions), questions)
             if decide is not None:
                 decide.hold({"probabilities": reply.probabilities})
@@ -106,7 +109,8 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         most = self.most_tokens
         if most is None:
             return ""
-        tokens = estimate_tokens(state) + max(estimate_tokens(_text_of(each)) for each in questions.values())
+        longest = max(estimate_tokens(_text_of(each)) for each in questions.values())
+        tokens = estimate_tokens(state) + longest
         if tokens <= most:
             return ""
         return f"the text and a question have about {tokens} tokens, and this model takes {most}: shorten the text"
@@ -123,12 +127,15 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         read: dict[str, dict[str, float]] = {}
         for name, question in questions.items():
             labels = labels_of(question)
-            said = given[name]
-            plain = dict(cast("Mapping[Any, Any]", said)) if isinstance(said, Mapping) else said  # it may change later
+            plain: Any = given[name]
+            if is_object(plain):
+                plain = dict(plain)  # the model may change its mapping later
             if problem := why_no_distribution(plain, labels, even=not isinstance(question, ChoiceQuestion)):
                 raise DecisionReplyError(self.name, problem, question=name)
             read[name] = {label: float(plain[label]) for label in labels}
-        usage = reply.usage if isinstance(reply.usage, Usage) and _is_counted(reply.usage) else None
+        usage = reply.usage
+        if not isinstance(usage, Usage) or not _is_counted(usage):
+            usage = None
         return DecisionReply(read, usage, as_text(reply.model) or self.name)
 
 
@@ -154,21 +161,22 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
 
     With `even`, all may be equally likely: that is an answer to a yes/no, but not to a choice.
     """
-    if not isinstance(given, Mapping):
+    if not is_object(given):
         return f"it is {type(given).__name__}, where a probability for each option is wanted"
-    by_label = cast("Mapping[Any, Any]", given)
-    if strange := [label for label in by_label if label not in labels]:
+    if strange := [label for label in given if label not in labels]:
         return f"not among the options: {_list_names(strange)}"
-    if missing := [label for label in labels if label not in by_label]:
+    if missing := [label for label in labels if label not in given]:
         return f"it lacks the options {_list_names(missing)}; each wants a probability"
-    if wrong := [label for label in labels if not _is_probability(by_label[label])]:
-        said = cut(as_text(by_label[wrong[0]]), 30)
-        return f"the probability of {_list_names(wrong)} is {said}; a number from 0 to 1 is wanted"
-    values = [float(by_label[label]) for label in labels]
-    if problem := _why_no_sum(values):
-        return problem
-    flat = not even and all(value == values[0] for value in values)
-    return "all options are equally likely, which tells nothing apart; ask another model" if flat else ""
+    if wrong := [label for label in labels if not _is_probability(given[label])]:
+        shown = cut(as_text(given[wrong[0]]), 30)
+        return f"the probability of {_list_names(wrong)} is {shown}; a number from 0 to 1 is wanted"
+    values = [float(given[label]) for label in labels]
+    is_flat = not even and all(value == values[0] for value in values)
+    return _why_no_sum(values) or (_FLAT if is_flat else "")
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
 
 
 def _is_counted(usage: Usage) -> bool:
@@ -192,7 +200,9 @@ def _why_no_sum(values: Sequence[float]) -> str:
     # A zero may have been rounded down by half a unit; only a nonzero can have been rounded up.
     least = 1 - _FLOAT - min(_ROUNDING * len(values), _MOST_ROUNDING)
     most = 1 + _FLOAT + min(_ROUNDING * sum(value > 0 for value in values), _MOST_ROUNDING)
-    return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
+    if least <= total <= most:
+        return ""
+    return f"the probabilities sum to {total:.3f}, and have to sum to 1"
 
 
 def _list_names(names: list[Any]) -> str:
@@ -218,7 +228,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class DeciderAnswer:
     """A decision model's answer to a question.
 
     Attributes:
@@ -252,12 +262,12 @@ class Decider:
         self._client = client
         self._timeout_s = timeout_s
 
-    async def decide(self, state: str, question: Question) -> Decided:
+    async def decide(self, state: str, question: Question) -> DeciderAnswer:
         """Return the model's answer about `state`; errors become notes."""
-        (decided,) = await self.decide_each(state, [question])
-        return decided
+        (answer,) = await self.decide_each(state, [question])
+        return answer
 
-    async def decide_each(self, state: str, questions: Sequence[Question]) -> list[Decided]:
+    async def decide_each(self, state: str, questions: Sequence[Question]) -> list[DeciderAnswer]:
         """Answer several questions in order, in as few calls as the provider allows.
 
         If a call fails, or one of its answers cannot be used, none of its questions is answered.
@@ -269,25 +279,27 @@ class Decider:
         names = list(named)
         most = self._client.most_questions or len(named) or 1
         deadline = Deadline.after(self._timeout_s)
-        decided: list[Decided] = []
+        answers: list[DeciderAnswer] = []
         for start in range(0, len(names), most):
             part = {name: named[name] for name in names[start : start + most]}
-            decided.extend(await self._ask_client(state, part, deadline))
-        return decided
+            answers.extend(await self._ask_client(state, part, deadline))
+        return answers
 
-    async def _ask_client(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
+    async def _ask_client(
+        self, state: str, questions: Mapping[str, Question], deadline: Deadline
+    ) -> list[DeciderAnswer]:
         try:
             reply = await self._client.ask(state, questions, deadline)
         except Exception as error:  # noqa: BLE001 - any error of a model; another is asked
             _log.info("model=<%s>, error=<%s> | passed over", self.name, type(error).__name__)
-            return [Decided(note=f"the decider was passed over: {describe_error(error)}")] * len(questions)
-        return [self._sure(*reply.best(name)) for name in questions]
+            return [DeciderAnswer(note=f"the decider was passed over: {describe_error(error)}")] * len(questions)
+        return [self._apply_threshold(*reply.best(name)) for name in questions]
 
-    def _sure(self, label: str, probability: float) -> Decided:
+    def _apply_threshold(self, label: str, probability: float) -> DeciderAnswer:
         if probability < self.above:
             likeliest = f"{name_shown(label)} at {probability:.2f}, where {self.above:g} is wanted"
-            return Decided(probability=probability, note=f"the decider {self.name} is not sure: {likeliest}")
-        return Decided(label=label, probability=probability)
+            return DeciderAnswer(probability=probability, note=f"the decider {self.name} is not sure: {likeliest}")
+        return DeciderAnswer(label=label, probability=probability)
 
     async def aclose(self) -> None:
         """Close the model's connections if the model was made for this decider."""

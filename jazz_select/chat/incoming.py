@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 from jazz_select.chat.json_reader import LONGEST, too_large_calls
 from jazz_select.chat.reasoning import without_reasoning
@@ -55,16 +55,23 @@ def clean_reply(given: object) -> CleanReply | None:
     if not isinstance(given, Reply):
         return None
     written = text_of(given.text)
+    # An adapter may leave the text out of a reply that has calls; one with neither is no reply.
     if written is None or (cast("object", given.text) is None and not given.tool_calls):
         return None
     contents = _contents(given.tool_calls)
-    unread = too_large_calls(contents) if contents else ""
-    calls, notes = clean_calls(() if unread else given.tool_calls)
-    text, more = _answer_in(written, cut_off=given.truncated)
-    if written.strip() and not text and not calls and not unread:
-        more = (*more, ONLY_REASONING)
-    reply = replace(given, text=text, tool_calls=calls, origin=None if unread else given.origin)
-    return CleanReply(reply, written, (*notes, *more), unread and f"the reply {unread}")
+    excess = too_large_calls(contents) if contents else ""
+    if excess:
+        given = replace(given, tool_calls=(), origin=None)
+    calls, notes = clean_calls(given.tool_calls)
+    text, text_notes = _answer_in(written, cut_off=given.truncated)
+    if written.strip() and not text and not calls and not excess:
+        text_notes = (*text_notes, ONLY_REASONING)
+    return CleanReply(
+        reply=replace(given, text=text, tool_calls=calls),
+        written=written,
+        notes=(*notes, *text_notes),
+        unread=f"the reply {excess}" if excess else "",
+    )
 
 
 def text_of(content: object) -> str | None:
@@ -73,10 +80,10 @@ def text_of(content: object) -> str | None:
         return content
     if content is None:
         return ""
-    if not isinstance(content, list | tuple):
+    if not _is_sequence(content):
         return None
     texts: list[str] = []
-    for part in cast("Sequence[object]", content):
+    for part in content:
         text: object = part.get("text") if is_object(part) else part
         if not isinstance(text, str):
             return None
@@ -84,50 +91,65 @@ def text_of(content: object) -> str | None:
     return "".join(texts)
 
 
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
+
+
 def _answer_in(written: str, *, cut_off: bool) -> tuple[str, tuple[str, ...]]:
-    read = written[:LONGEST]
-    text = without_reasoning(read, cut_off=cut_off or len(read) < len(written))
-    if text == read:
+    """Return the text without reasoning, empty if it is blank, and notes on what was dropped."""
+    beginning = written[:LONGEST]
+    is_longer = len(beginning) < len(written)
+    text = without_reasoning(beginning, cut_off=cut_off or is_longer)
+    # Without reasoning, even a longer reply stays whole: whoever reads JSON in it has a limit of its own.
+    if text == beginning:
         return (written if written.strip() else ""), ()
-    notes = (
-        () if len(read) == len(written) else (f"the reply is longer than {LONGEST} characters; the rest is dropped",)
-    )
-    return (text if text.strip() else ""), notes
+    if not text.strip():
+        text = ""
+    if is_longer:
+        return text, (f"the reply is longer than {LONGEST} characters; the rest is dropped",)
+    return text, ()
 
 
 def _contents(calls: object) -> list[object]:
-    return [(each.id, each.name, each.arguments) for each in _call_list(calls) if isinstance(each, NativeCall)]
+    contents: list[object] = []
+    for call in _call_list(calls):
+        if isinstance(call, NativeCall):
+            contents.append((call.id, call.name, call.arguments))
+    return contents
 
 
 def _call_list(calls: object) -> Sequence[object]:
-    return cast("Sequence[object]", calls) if isinstance(calls, list | tuple) else ()
+    return calls if _is_sequence(calls) else ()
 
 
 def clean_calls(given: object) -> tuple[tuple[NativeCall, ...], tuple[str, ...]]:
     """Return the calls of a reply, each with an id of its own, and notes on those that were dropped."""
-    several = _call_list(given)
+    listed = _call_list(given)
     notes: list[str] = []
     calls: list[NativeCall] = []
     taken: set[str] = set()
     unread = 0
-    for each in islice(several, MOST_CALLS):
-        if not isinstance(each, NativeCall):
+    for call in islice(listed, MOST_CALLS):
+        if not isinstance(call, NativeCall):
             unread += 1
             continue
-        own = unique_id(each.id, taken)
-        calls.append(NativeCall(id=own, name=_name(each.name), arguments=_arguments(each.arguments)))
+        own_id = unique_id(call.id, taken)
+        calls.append(NativeCall(id=own_id, name=_clean_name(call.name), arguments=_clean_arguments(call.arguments)))
     if unread:
         notes.append(f"{count_of(unread, 'call')} in the reply could not be read: a call has to be a NativeCall")
-    if len(several) > MOST_CALLS:
-        notes.append(f"the reply holds {len(several)} calls; those after the first {MOST_CALLS} are dropped")
+    if len(listed) > MOST_CALLS:
+        notes.append(f"the reply holds {len(listed)} calls; those after the first {MOST_CALLS} are dropped")
     return tuple(calls), tuple(notes)
 
 
 def unique_id(given: object, taken: set[str]) -> str:
     """Return an id like the given one that is not among those taken, and take it."""
-    base = _STRANGE.sub("_", given).strip("_")[:LONGEST_ID] if isinstance(given, str) else ""
+    base = ""
+    if isinstance(given, str):
+        base = _STRANGE.sub("_", given).strip("_")[:LONGEST_ID]
     base = base or "call"
     own, number = base, 1
+    # The stand-in always gets a number, even the first one.
     while own in taken or own == "call":
         end = f"_{number}"
         own, number = f"{base[: LONGEST_ID - len(end)]}{end}", number + 1
@@ -135,15 +157,17 @@ def unique_id(given: object, taken: set[str]) -> str:
     return own
 
 
-def _name(given: object) -> str:
-    return (
-        _TEMPLATE.sub("", as_text(given[: 2 * LONGEST_NAME])).strip()[:LONGEST_NAME] if isinstance(given, str) else ""
-    )
+def _clean_name(given: object) -> str:
+    if not isinstance(given, str):
+        return ""
+    # Cut it twice: first so that no long text is searched, and then without the template's remains.
+    name = _TEMPLATE.sub("", as_text(given[: 2 * LONGEST_NAME]))
+    return name.strip()[:LONGEST_NAME]
 
 
-def _arguments(given: object) -> Mapping[str, Any] | str:
+def _clean_arguments(given: object) -> Mapping[str, Any] | str:
     if given is None:
         return ""
-    if isinstance(given, str | Mapping):
-        return cast("Mapping[str, Any] | str", given)
+    if isinstance(given, str) or is_object(given):
+        return given
     return storable_text(given)  # JSON that is no object, as the reader of the call says

@@ -48,7 +48,9 @@ def too_large_calls(calls: object) -> str:
     They may hold as much as a reply in text, all together: some providers give arguments as objects, of any size.
     """
     excess = too_much(calls, LONGEST)
-    return f"has calls that hold {excess}" if excess else ""
+    if not excess:
+        return ""
+    return f"has calls that hold {excess}"
 
 
 def parse_whole(text: str) -> Any:
@@ -61,7 +63,7 @@ def parse_whole(text: str) -> Any:
         return BROKEN
 
 
-def unquoted(text: str) -> tuple[str, Any]:
+def unquote_reply(text: str) -> tuple[str, Any]:
     """Return a text and its value or BROKEN; of a quoted answer, those of its content."""
     value = parse_whole(text)
     if not isinstance(value, str):
@@ -78,7 +80,7 @@ class Located(NamedTuple):
     end: int
 
 
-def standing(text: str) -> list[Located]:
+def locate_values(text: str) -> list[Located]:
     """Return the outermost arrays and objects in `text` with their places, in order.
 
     A text that is too large has none. The search ends early at too many values, or too much parsed in vain.
@@ -94,6 +96,7 @@ def standing(text: str) -> list[Located]:
         try:
             value, position = _DECODER.raw_decode(text, opener.start())
         except _UNDECODABLE as error:
+            # Go on behind this bracket alone: what it seemed to hold may have a whole value in it.
             failures, position = failures + 1, opener.end()
             wasted += _read_until(error, len(text)) - opener.start()
         else:
@@ -103,6 +106,7 @@ def standing(text: str) -> list[Located]:
 
 def _read_until(error: ValueError | RecursionError, end: int) -> int:
     """Return how far invalid JSON was read; to its end if unknown."""
+    # An unterminated string is reported where it begins, although all behind it was read.
     if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
         return error.pos
     return end
@@ -110,7 +114,7 @@ def _read_until(error: ValueError | RecursionError, end: int) -> int:
 
 def find_embedded(text: str) -> list[Any]:
     """Return the outermost arrays and objects in `text`, in order."""
-    return [each.value for each in standing(text)]
+    return [each.value for each in locate_values(text)]
 
 
 def values_in(text: str) -> list[Any]:
@@ -124,7 +128,7 @@ def ends_as_json(text: str) -> bool:
     return text.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
 
 
-def repaired(text: str) -> Any:
+def repair_value(text: str) -> Any:
     """Repair `text` from its first bracket on (single quotes, missing ends, stray commas), or return BROKEN."""
     opener = _OPENER.search(text)
     if opener is None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jazz_select.chat.pydantic_ai_model import (
     PydanticAIDecisions,
@@ -63,7 +63,7 @@ class CallableModel:
                 f"the model function {self.name!r} returned {type(pending).__name__} not an awaitable: declare it "
                 "with `async def`, or wrap a blocking one as `lambda messages: asyncio.to_thread(function, messages)`"
             )
-        answer = cast("object", await pending)
+        answer: Any = await pending
         if isinstance(answer, Reply):
             return answer
         if isinstance(answer, str):

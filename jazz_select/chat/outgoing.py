@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, get_args
 
 from jazz_select.chat.incoming import text_of
-from jazz_select.chat.json_reader import BROKEN, parse_whole
+from jazz_select.chat.json_reader import parse_whole
 from jazz_select.errors import MessageError
 from jazz_select.json_values import is_object, storable
 from jazz_select.text import as_text, cut, json_line
@@ -68,12 +68,18 @@ def shape_messages(given: Iterable[Message], dialect: Dialect | None = None) -> 
     Raises:
         MessageError: A message cannot be sent to any model; the error says which, and what to do.
     """
-    messages = _pair_results([_readable(number, each) for number, each in enumerate(given)])
-    messages = _with_unique_ids(messages, dialect)
+    readable = [_check_message(number, each) for number, each in enumerate(given)]
+    # Pair first: which result is for which of two calls with one id is known only by their places.
+    messages = _with_unique_ids(_pair_results(readable), dialect)
     return messages if dialect is None else _in_dialect(messages, dialect)
 
 
-def _readable(number: int, message: object) -> Message:
+def _check_message(number: int, message: object) -> Message:
+    """Return a message with its content as text.
+
+    Raises:
+        MessageError: It cannot be sent.
+    """
     if not isinstance(message, Message):
         raise MessageError(number, f"it is a {type(message).__name__}", "pass a jazz_select.values.Message")
     if message.role not in get_args(Role):
@@ -81,17 +87,15 @@ def _readable(number: int, message: object) -> Message:
         raise MessageError(number, f"its role is {message.role!r:.80}", f"use one of {roles}")
     text = text_of(message.content)
     if text is None:
-        kind = type(message.content).__name__
-        raise MessageError(
-            number, f"its content is a {kind} that holds more than text", "pass the text alone, as a str"
-        )
-    calls = cast("object", message.tool_calls)
-    if not isinstance(calls, list | tuple) or not all(isinstance(each, NativeCall) for each in cast("Any", calls)):
+        problem = f"its content is a {type(message.content).__name__} that holds more than text"
+        raise MessageError(number, problem, "pass the text alone, as a str")
+    calls: Any = message.tool_calls  # callers without a type checker pass anything
+    if not isinstance(calls, list | tuple) or any(not isinstance(each, NativeCall) for each in message.tool_calls):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
         raise MessageError(number, "its tool_calls are no NativeCalls", "pass a tuple of jazz_select.values.NativeCall")
     if calls and message.role != "assistant":
         raise MessageError(number, f"it is of role {message.role} and has tool_calls", "give them to the assistant")
     if calls and text and not text.strip():
-        text = ""
+        text = ""  # a blank text without calls stays: `_in_dialect` drops or fills it
     return message if text is message.content else replace(message, content=text)
 
 
@@ -108,7 +112,7 @@ def _pair_results(messages: Sequence[Message]) -> list[Message]:
         message = messages[at]
         at += 1
         if not message.tool_calls:
-            paired.append(_as_text(message) if message.role == "tool" else message)
+            paired.append(_without_orphan(message))
             continue
         end = at
         while end < len(messages) and not messages[end].tool_calls:
@@ -130,18 +134,23 @@ def _results_of(calls: Sequence[NativeCall], following: Sequence[Message]) -> tu
         places = waiting.get(each.call_id) if each.role == "tool" else None
         if places:
             found[places.pop(0)] = each
-        elif each.role != "tool" or each not in found.values():
-            others.append(_as_text(each) if each.role == "tool" else each)
+        elif each.role != "tool" or each not in found.values():  # the same result once more says nothing new
+            others.append(_without_orphan(each))
     results: list[Message] = []
     for place, call in enumerate(calls):
-        missing = Message(role="tool", content=json_line({"ok": False, "error": UNANSWERED}), call_id=call.id)
-        results.append(replace(found.get(place, missing), tool=call.name))
+        result = found.get(place)
+        if result is None:
+            content = json_line({"ok": False, "error": UNANSWERED})
+            result = Message(role="tool", content=content, call_id=call.id)
+        results.append(replace(result, tool=call.name))
     return results, others
 
 
-def _as_text(result: Message) -> Message:
-    """Return a result of no call in the conversation as data that the user passes on."""
-    line = json_line({"tool": result.tool, "result": result.content})
+def _without_orphan(message: Message) -> Message:
+    """Return a message; a result of no call in the conversation becomes data that the user passes on."""
+    if message.role != "tool":
+        return message
+    line = json_line({"tool": message.tool, "result": message.content})
     return Message(role="user", content=f"TOOL RESULTS:\n{line}")
 
 
@@ -152,7 +161,7 @@ def _with_unique_ids(messages: Sequence[Message], dialect: Dialect | None) -> li
     ids: list[str] = []
     for message in messages:
         if message.role == "tool":
-            own = ids.pop(0)
+            own = ids.pop(0)  # the results stand right behind their calls, in order
             shaped.append(message if own == message.call_id else replace(message, call_id=own))
             continue
         ids = [_own_id(call.id, taken, dialect) for call in message.tool_calls]
@@ -174,12 +183,14 @@ def _own_id(given: str, taken: dict[str, int], dialect: Dialect | None) -> str:
 def _fitting_id(given: str, number: int, dialect: Dialect | None) -> str:
     """Return an id in the dialect for the call that is the given number of those with this id."""
     if dialect is None:
-        base = given if given.strip() else "call"
-        return base if number == 1 and base == given else f"{base}_{number}"
+        if not given.strip():
+            return f"call_{number}"
+        return given if number == 1 else f"{given}_{number}"
     if dialect.fixed_ids:
         is_sound = len(given) == dialect.longest_id and not dialect.other_in_ids.search(given)
         if is_sound and number == 1:
             return given
+        # A digest always has the fixed length, and differs where cut ids would be equal.
         return sha256(f"{number} {given}".encode(errors="replace")).hexdigest()[: dialect.longest_id]
     base = dialect.other_in_ids.sub("_", given).strip("_") or "call"
     if given and not dialect.other_in_ids.search(given):
@@ -194,7 +205,9 @@ def _fitting_id(given: str, number: int, dialect: Dialect | None) -> str:
 def _in_dialect(messages: Sequence[Message], dialect: Dialect) -> list[Message]:
     rules = [each.content.strip() for each in messages if each.role == "system"]
     system = as_text("\n\n".join(filter(None, rules)))
-    shaped = [Message(role="system", content=system)] if system else []
+    shaped: list[Message] = []
+    if system:
+        shaped.append(Message(role="system", content=system))
     last: Message | None = None
     for each in messages:
         if each.role == "system":
@@ -205,6 +218,7 @@ def _in_dialect(messages: Sequence[Message], dialect: Dialect) -> list[Message]:
         if last is None and message.role == "assistant":
             shaped.append(Message(role="user", content=OPENING))
         elif last is not None and last.role == message.role and message.role != "tool":
+            # Calls need their results right behind them, and an origin goes back to the provider as it came.
             if message.role == "user" or not (last.tool_calls or last.origin or message.origin):
                 message = _join_messages(last, message)
                 shaped.pop()
@@ -227,29 +241,36 @@ def _join_messages(first: Message, second: Message) -> Message:
 def _dialect_message(message: Message, dialect: Dialect) -> Message | None:
     """Return a message with what the dialect allows; None if nothing is left of it."""
     text = as_text(message.content)
+    is_blank = not text.strip()
     if message.role == "tool":
-        return replace(message, content=text if text.strip() else NOTHING, tool=_fitting_name(message.tool, dialect))
+        tool = _fitting_name(message.tool, dialect)
+        return replace(message, content=NOTHING if is_blank else text, tool=tool)
     if message.role == "user":
-        return replace(message, content=text if text.strip() else NOTHING)
+        return replace(message, content=NOTHING if is_blank else text)
     if not message.tool_calls:
-        return replace(message, content=text) if text.strip() else None
-    calls = tuple(
-        replace(call, name=_fitting_name(call.name, dialect), arguments=_object(call.arguments))
-        for call in message.tool_calls
-    )
-    return replace(message, content=text, tool_calls=calls)
+        return None if is_blank else replace(message, content=text)
+    calls: list[NativeCall] = []
+    for call in message.tool_calls:
+        name = _fitting_name(call.name, dialect)
+        calls.append(replace(call, name=name, arguments=_arguments_object(call.arguments)))
+    return replace(message, content=text, tool_calls=tuple(calls))
 
 
 def _fitting_name(given: str, dialect: Dialect) -> str:
     name = dialect.other_in_names.sub("_", given)[: dialect.longest_name]
     if not name.strip("_-"):
         return _UNNAMED
-    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[: dialect.longest_name]
+    if name[0].isalpha() or name[0] == "_":
+        return name
+    return f"_{name}"[: dialect.longest_name]
 
 
-def _object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
-    value: object = parse_whole(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
+def _arguments_object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+    if not arguments:
+        return {}
+    value: object = arguments
+    if isinstance(arguments, str) and arguments.strip():
+        value = parse_whole(arguments)
     if is_object(value):
         return storable(value)
-    text = "" if value is BROKEN and not isinstance(arguments, str) else as_text(arguments)
-    return {UNREADABLE: cut(text, _LONGEST_UNREADABLE)}
+    return {UNREADABLE: cut(as_text(arguments), _LONGEST_UNREADABLE)}

@@ -27,12 +27,14 @@ def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
 
     The names of `headers` are in lower case.
     """
-    said = headers.get("retry-after", "").strip()
+    value = headers.get("retry-after", "").strip()
     try:
-        seconds = float(said)
+        seconds = float(value)
     except ValueError:
-        return seconds_until(said)
-    return seconds if isfinite(seconds) and seconds >= 0 else None
+        return seconds_until(value)
+    if isfinite(seconds) and seconds >= 0:  # "nan" and "inf" are floats too
+        return seconds
+    return None
 
 
 def seconds_until(date: str) -> float | None:
@@ -53,13 +55,14 @@ def to_model_error(error: Exception, *, model: str, timeout_s: float | None = No
     """
     if timeout_s is not None and _is_a(error, *_TIMEOUT_ERRORS):
         return ModelTimeoutError(model, timeout_s=timeout_s)
-    said = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
+    text = " ".join(str(error).split()) or "no message"
+    problem = f"{type(error).__name__}: {text}"
     if isinstance(error, _UNREADABLE):
-        said = f"its answer cannot be read ({said})"
+        problem = f"its answer cannot be read ({problem})"
     retryable = mended or any(map(_is_transient, _each_model(error)))
     return ModelError(
         model,
-        said[:_LONGEST_PROBLEM],
+        problem[:_LONGEST_PROBLEM],
         retryable=retryable,
         retry_after=_retry_after(error) if retryable else None,
     )
@@ -67,12 +70,12 @@ def to_model_error(error: Exception, *, model: str, timeout_s: float | None = No
 
 def to_config_error(error: Exception, *, model: str) -> ConfigError:
     """Return the error of a model that cannot be used at all, with the fix if known; to be raised `from error`."""
-    said = " ".join(str(error).split())
-    if unset := _UNSET.match(said):  # drop the advice to pass arguments, which a model string cannot have
-        said = f"set the environment variable {unset[1].replace('`', '')}"
-    elif said.startswith("Unknown model"):
-        said += f" ({FORM})"
-    return ConfigError(f"the model {model!r} cannot be used: {said}")
+    problem = " ".join(str(error).split())
+    if unset := _UNSET.match(problem):  # drop the advice to pass arguments, which a model string cannot have
+        problem = f"set the environment variable {unset[1].replace('`', '')}"
+    elif problem.startswith("Unknown model"):
+        problem += f" ({FORM})"
+    return ConfigError(f"the model {model!r} cannot be used: {problem}")
 
 
 def refuses_schema(error: BaseException) -> bool:
@@ -82,14 +85,15 @@ def refuses_schema(error: BaseException) -> bool:
 
 def is_refused(error: BaseException) -> bool:
     """Whether the content of a request was refused, by one of several models if there are several."""
+    return any(map(_refuses_content, _each_model(error)))
+
+
+def _refuses_content(error: BaseException) -> bool:
     from pydantic_ai.exceptions import ModelHTTPError, UserError
 
-    return any(
-        each.status_code in _REFUSED_STATUS
-        if isinstance(each, ModelHTTPError)
-        else (isinstance(each, UserError) or _is_a(each, "ModelRequestRejectedError"))
-        for each in _each_model(error)
-    )
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in _REFUSED_STATUS
+    return isinstance(error, UserError) or _is_a(error, "ModelRequestRejectedError")
 
 
 def _each_model(error: BaseException) -> Iterator[BaseException]:
@@ -117,9 +121,15 @@ def _is_transient(error: BaseException) -> bool:
 
 def _retry_after(error: BaseException) -> float | None:
     """Return the earliest retry time of several failed models."""
-    waits = [_wait_of(each) for each in _each_model(error) if _is_transient(each)]
-    known = [wait for wait in waits if wait is not None]
-    return min(known) if known and len(known) == len(waits) else None
+    waits: list[float] = []
+    for each in _each_model(error):
+        if not _is_transient(each):
+            continue
+        wait = _wait_of(each)
+        if wait is None:
+            return None  # this one may be tried at any time
+        waits.append(wait)
+    return min(waits, default=None)
 
 
 def _wait_of(error: BaseException) -> float | None:

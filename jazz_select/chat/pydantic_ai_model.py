@@ -108,8 +108,8 @@ class PydanticAIAdapter:
         self._spare: Model | None = self._first
         self._models: dict[asyncio.AbstractEventLoop, Model] = {}
         self._deadline_s = timeout_s
-        given: dict[str, Any] = {**(self._first.settings or {}), **(settings or {})}
-        self._settings: Any = {**_plain_settings(self._first, given), **given}
+        own: dict[str, Any] = {**(self._first.settings or {}), **(settings or {})}
+        self._settings: Any = {**_plain_settings(self._first, own), **own}
 
     def _refuse_other_kind(self, model: "str | Model") -> None:
         raise NotImplementedError
@@ -120,9 +120,10 @@ class PydanticAIAdapter:
         loop = asyncio.get_running_loop()
         model = self._models.get(loop)
         if model is None:
+            # The first loop gets the model that the constructor made to check the name.
             spare, self._spare = self._spare, None
             model = spare or _with_tags_in_text(_build(self._source))
-            alive = {other: its for other, its in self._models.items() if not other.is_closed()}
+            alive = {each: its for each, its in self._models.items() if not each.is_closed()}
             self._models = {**alive, loop: model}
         return model
 
@@ -181,16 +182,16 @@ class PydanticAIModel(PydanticAIAdapter):
         configuration.
         """
         theirs = self._model_messages(messages)
-        sent = self._schema_to_send(schema, tools)
-        self._check_schemas(sent, tools)
+        sent_schema = self._schema_to_send(schema, tools)
+        self._check_schemas(sent_schema, tools)
         limit = asyncio.timeout(self._deadline_s)
         try:
             async with limit:
-                response = await self._request(theirs, sent, tools)
+                response = await self._request(theirs, sent_schema, tools)
         except Exception as error:  # each provider has its own errors; any counts as a failed call
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
-            raise self._translate_error(error, sent) from error
+            raise self._translate_error(error, sent_schema) from error
         return self._with_note(self._read_response(response), tools)
 
     def _model_messages(self, messages: Sequence[Message]) -> "list[ModelMessage]":
@@ -198,13 +199,10 @@ class PydanticAIModel(PydanticAIAdapter):
 
     def _check_schemas(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> None:
         """Raise for a schema that no request can hold, before anything is sent."""
-        named = [("the schema of the answer", schema)] if schema is not None else []
-        for what, each in (*named, *((f"the schema of the tool {tool.name!r:.80}", tool.schema) for tool in tools)):
-            try:
-                json.dumps(dict(each), allow_nan=False)
-            except Exception as error:  # whatever the encoder trips over
-                problem = f"{what} cannot be sent to a model ({describe_error(error)}); give it as plain JSON values"
-                raise ConfigError(problem) from error
+        if schema is not None:
+            _check_schema("the schema of the answer", schema)
+        for tool in tools:
+            _check_schema(f"the schema of the tool {tool.name!r:.80}", tool.schema)
 
     def _read_response(self, response: "ModelResponse", *, streamed: bool = False) -> Reply:
         try:
@@ -212,16 +210,24 @@ class PydanticAIModel(PydanticAIAdapter):
         except Exception as error:  # a model of one's own may return anything
             raise self._translate_error(error, None) from error
         # pydantic-ai takes a stream without a finish reason for a whole reply; only the provider's own word counts.
-        is_told = "finish_reason" in (response.provider_details or {}) or reply.finish_reason not in {"", "stop"}
-        return replace(reply, finish_reason=INCOMPLETE) if streamed and self._dialect and not is_told else reply
+        details = response.provider_details or {}
+        has_reason = "finish_reason" in details or reply.finish_reason not in {"", "stop"}
+        if streamed and self._dialect and not has_reason:
+            return replace(reply, finish_reason=INCOMPLETE)
+        return reply
 
     def _schema_to_send(
         self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
     ) -> Mapping[str, Any] | None:
-        return schema if self._takes_schema and (self._takes_both or not tools) else None
+        # Some models of Google take a schema or tools, and not both.
+        if self._takes_schema and (self._takes_both or not tools):
+            return schema
+        return None
 
     def _with_note(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
-        return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
+        if tools and self._plain_tools:
+            return replace(reply, notes=(_PLAINER,))
+        return reply
 
     async def stream(
         self,
@@ -236,19 +242,20 @@ class PydanticAIModel(PydanticAIAdapter):
         """
         from pydantic_ai.direct import model_request_stream
 
-        sent = self._schema_to_send(schema, tools)
-        self._check_schemas(sent, tools)
-        parameters = to_parameters(sent, tools, plain=self._plain_tools)
-        written = model_request_stream(
+        sent_schema = self._schema_to_send(schema, tools)
+        self._check_schemas(sent_schema, tools)
+        parameters = to_parameters(sent_schema, tools, plain=self._plain_tools)
+        streaming = model_request_stream(
             self._model_of_loop(),
             self._model_messages(messages),
             model_settings=self._settings,
             model_request_parameters=parameters,
         )
         try:
-            async with written as response:
+            async with streaming as response:
                 pieces = aiter(response)
                 while True:
+                    # Around each piece: a limit around the `yield` would count the time of whoever reads.
                     async with asyncio.timeout(self._deadline_s):
                         event = await anext(pieces, None)
                     if event is None:
@@ -261,7 +268,7 @@ class PydanticAIModel(PydanticAIAdapter):
         except Exception as error:
             # A custom model may be unable to stream. Whether the tools were refused, `complete` finds out.
             if not isinstance(error, _CANNOT_STREAM) and not (tools and is_refused(error)):
-                raise self._translate_error(error, sent) from error
+                raise self._translate_error(error, sent_schema) from error
             reply = await self.complete(messages, schema=schema, tools=tools)
             yield reply.text
         yield reply
@@ -397,12 +404,15 @@ def names_decision_model(model: str) -> bool:
 
 def refuse_decision_model(model: object, *, argument: str) -> None:
     """Raise if a decision model is given where a chat model is needed."""
-    among: Sequence[object] = (model, *getattr(model, "models", ())) if is_pydantic_ai_model(model) else ()
-    named = isinstance(model, str) and names_decision_model(model)
-    found = [each for each in among if decision_model_in(each) is not None]
-    if named or found:
-        name = model if named else getattr(found[0], "model_name", type(found[0]).__name__)
-        raise ConfigError(not_for_chat(repr(name), argument))
+    if isinstance(model, str):
+        if names_decision_model(model):
+            raise ConfigError(not_for_chat(repr(model), argument))
+    elif is_pydantic_ai_model(model):
+        # A model that falls back must not fall back to one that writes no text.
+        for each in (model, *getattr(model, "models", ())):
+            if decision_model_in(each) is not None:
+                name = getattr(each, "model_name", type(each).__name__)
+                raise ConfigError(not_for_chat(repr(name), argument))
 
 
 def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
@@ -449,16 +459,18 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, ToolReturnPart, UserPromptPart
 
     theirs: list[ModelMessage] = []
-    for is_answer, said in groupby(messages, lambda each: each.role == "assistant"):
+    for is_answer, group in groupby(messages, lambda each: each.role == "assistant"):
         if is_answer:
-            theirs += map(_to_response, said)
+            theirs += map(_to_response, group)
             continue
         parts: list[SystemPromptPart | UserPromptPart | ToolReturnPart] = []
-        for each in said:
+        for each in group:
             if each.role == "tool":
                 parts.append(ToolReturnPart(each.tool, each.content, tool_call_id=each.call_id))
+            elif each.role == "system":
+                parts.append(SystemPromptPart(each.content))
             else:
-                parts.append((SystemPromptPart if each.role == "system" else UserPromptPart)(each.content))
+                parts.append(UserPromptPart(each.content))
         theirs.append(ModelRequest(parts=parts))
     return theirs
 
@@ -468,23 +480,29 @@ def _to_response(reply: Message) -> "ModelResponse":
 
     if isinstance(reply.origin, ModelResponse):
         return replace(reply.origin, parts=_origin_parts(reply))
-    text = [TextPart(reply.content)] if reply.content or not reply.tool_calls else []
-    called = [ToolCallPart(each.name, _plain_arguments(each), each.id) for each in reply.tool_calls]
-    return ModelResponse(parts=[*text, *called])
+    parts: list[ModelResponsePart] = []
+    if reply.content or not reply.tool_calls:
+        parts.append(TextPart(reply.content))
+    for call in reply.tool_calls:
+        parts.append(ToolCallPart(call.name, _plain_arguments(call), call.id))
+    return ModelResponse(parts=parts)
 
 
 def _plain_arguments(call: NativeCall) -> str | dict[str, Any]:
     return call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
 
 
-def _origin_parts(said: Message) -> "list[ModelResponsePart]":
-    """Return the parts of the reply that a message repeats, with the message's text and calls in place of theirs."""
+def _origin_parts(message: Message) -> "list[ModelResponsePart]":
+    """Return the parts of the reply that a message repeats, with the message's text and calls in place of theirs.
+
+    The other parts, such as signed reasoning, stay as they came.
+    """
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[ModelResponsePart] = []
-    calls = iter(said.tool_calls)
-    text = said.content
-    for part in said.origin.parts:
+    calls = iter(message.tool_calls)
+    text = message.content
+    for part in message.origin.parts:
         if isinstance(part, TextPart):
             if text:
                 parts.append(part if part.content == text else replace(part, content=text))
@@ -512,25 +530,35 @@ def to_parameters(
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
 
-    offered = [
-        ToolDefinition(
-            name=each.name,
-            description=each.description,
-            parameters_json_schema=_plainer(each.schema) if plain else {**each.schema},
-            strict=False if plain else None,
+    offered: list[ToolDefinition] = []
+    for tool in tools:
+        parameters = _plainer(tool.schema) if plain else {**tool.schema}
+        offered.append(
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=parameters,
+                strict=False if plain else None,
+            )
         )
-        for each in tools
-    ]
     if schema is None:
         return ModelRequestParameters(function_tools=offered)
     output = OutputObjectDefinition(json_schema=dict(schema), name="reply")
     return ModelRequestParameters(function_tools=offered, output_mode="native", output_object=output)
 
 
+def _check_schema(what: str, schema: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(dict(schema), allow_nan=False)
+    except Exception as error:  # whatever the encoder trips over
+        problem = f"{what} cannot be sent to a model ({describe_error(error)}); give it as plain JSON values"
+        raise ConfigError(problem) from error
+
+
 def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Keep only names, types and descriptions of a schema's top level."""
-    given: Any = schema.get("properties")
-    inputs: Mapping[str, Any] = given if is_object(given) else {}
+    properties: Any = schema.get("properties")
+    inputs: Mapping[str, Any] = properties if is_object(properties) else {}
     plain = {name: _plain_input(part) for name, part in inputs.items()}
     required = [name for name in schema.get("required", ()) if name in plain]
     return {"type": "object", "properties": plain, "required": required}
@@ -539,24 +567,26 @@ def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _plain_input(part: Any) -> dict[str, Any]:
     schema: Mapping[str, Any] = part if is_object(part) else {}
     plain: dict[str, Any] = {key: schema[key] for key in _PLAIN if isinstance(schema.get(key), str)}
-    return {**plain, "items": {}} if plain.get("type") == "array" else plain
+    if plain.get("type") == "array":
+        plain["items"] = {}  # some providers refuse an array without it
+    return plain
 
 
 def to_reply(response: "ModelResponse", *, model: str) -> Reply:
     """Translate their response to ours; without token counts there is no usage."""
     theirs = response.usage
-    counted = Usage(
+    usage = Usage(
         input_tokens=theirs.input_tokens, output_tokens=theirs.output_tokens, cached_tokens=theirs.cache_read_tokens
     )
+    calls: list[NativeCall] = []
+    for call in response.tool_calls:
+        calls.append(NativeCall(id=call.tool_call_id, name=call.tool_name, arguments=call.args or ""))
     return Reply(
         text=response.text or "",
-        usage=counted if counted != Usage() else None,
+        usage=usage if usage != Usage() else None,
         model=response.model_name or model,
         finish_reason=response.finish_reason or "",
-        tool_calls=tuple(
-            NativeCall(id=each.tool_call_id, name=each.tool_name, arguments=each.args or "")
-            for each in response.tool_calls
-        ),
+        tool_calls=tuple(calls),
         origin=response if response.tool_calls else None,
     )
 
@@ -569,8 +599,10 @@ def to_question(question: Question) -> "DecisionQuestion":
     if isinstance(question, ChoiceQuestion):
         meanings = {label: as_text(meaning) or None for label, meaning in question.options.items()}
         return theirs.ChoiceQuestion(instructions=asked, criteria=cast("Any", meanings))
-    said = theirs.NoulCriteria(true=as_text(question.yes) or None, false=as_text(question.no) or None)
-    return theirs.NoulQuestion(instructions=asked, criteria=said if question.yes or question.no else None)
+    criteria = None
+    if question.yes or question.no:
+        criteria = theirs.NoulCriteria(true=as_text(question.yes) or None, false=as_text(question.no) or None)
+    return theirs.NoulQuestion(instructions=asked, criteria=criteria)
 
 
 def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionReply:
@@ -589,8 +621,8 @@ def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionRe
             probabilities[name] = answer.probabilities
         else:
             raise DecisionReplyError(model, "it is neither yes or no nor one of the options", question=name)
-    counted = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
-    return DecisionReply(probabilities, counted if counted != Usage() else None, response.model_name or model)
+    usage = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+    return DecisionReply(probabilities, usage if usage != Usage() else None, response.model_name or model)
 
 
 def _text_of(event: object) -> str:
@@ -610,8 +642,11 @@ def dialect_of(model: "Model") -> Dialect | None:
     inner: Any = getattr(model, "wrapped", None)
     if inner is not None:
         return dialect_of(inner)
-    found = next((_DIALECTS[each.__name__] for each in type(model).__mro__ if each.__name__ in _DIALECTS), None)
-    return found or (COMMON if hasattr(model, "client") else None)
+    # By the names of base classes: importing them would need every vendor's package.
+    for kind in type(model).__mro__:
+        if kind.__name__ in _DIALECTS:
+            return _DIALECTS[kind.__name__]
+    return COMMON if hasattr(model, "client") else None
 
 
 def _with_tags_in_text(model: "Model") -> "Model":
@@ -646,14 +681,14 @@ def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
     return profile.get(what, otherwise)
 
 
-def _plain_settings(model: "Model", given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings for one plain request without retries, unless `given` says otherwise."""
+def _plain_settings(model: "Model", own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings for one plain request without retries, unless its `own` ones say otherwise."""
     ours: dict[str, Any] = {}
     # The owner's client of a ready model stays unchanged, so each call carries this.
     if getattr(getattr(model, "client", None), "max_retries", 0):
         ours["max_retries"] = 0
     # pydantic-ai streams a plain call to Anthropic if the maximum reply is long.
-    if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in given):
+    if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in own):
         ours["max_tokens"] = _UNSTREAMED_TOKENS
     return ours
 

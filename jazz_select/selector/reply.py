@@ -11,7 +11,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from jazz_select.chat.json_reader import BROKEN, find_embedded, repaired, unquoted
+from jazz_select.chat.json_reader import BROKEN, find_embedded, repair_value, unquote_reply
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.json_values import is_array, is_object
 from jazz_select.text import beginning, clean, json_line, nfkc
@@ -183,7 +183,7 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if not isinstance(reply, str):
         return _UNREADABLE
     ends = reply if len(reply) <= 2 * _WINDOW else f"{reply[:_WINDOW]}\n{reply[-_WINDOW:]}"
-    text, value = unquoted(_FENCE.sub("\n", without_reasoning(ends)).strip())
+    text, value = unquote_reply(_FENCE.sub("\n", without_reasoning(ends)).strip())
     offered = Mentions(candidates)
     parts = _parts(text, value, offered) if of_message else None
     if parts is not None:
@@ -198,7 +198,7 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
         is_footnote = best.trust is _Trust.NUMBERED and len(values) > 1
         is_denied = _DENIED_ARRAY.search(text) is not None
         return _UNREADABLE if is_footnote or is_denied else best.reply
-    mended = _read_choice(repaired(text), offered)
+    mended = _read_choice(repair_value(text), offered)
     if mended.trust > _Trust.STRANGE and mended.reply.ids:  # a repair turns a lone bracket into an empty array
         return mended.reply
     prose = _read_prose(text, offered)
@@ -210,7 +210,7 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
     An object with only an `answer` counts, unless a flow has that name.
     """
-    values = [value] if value is not BROKEN else [*_last_first(find_embedded(text), text), repaired(text)]
+    values = [value] if value is not BROKEN else [*_last_first(find_embedded(text), text), repair_value(text)]
     for each in values:
         if not isinstance(each, dict):
             continue

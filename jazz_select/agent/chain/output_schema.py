@@ -9,7 +9,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from jazz_select.chat.json_reader import BROKEN, ends_as_json, find_embedded, parse_whole, repaired, too_large
+from jazz_select.chat.json_reader import BROKEN, ends_as_json, find_embedded, parse_whole, repair_value, too_large
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import is_object, too_much
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, at_path
@@ -80,7 +80,7 @@ class OutputSchema:
                 return parsed
             first = first or parsed
         if not truncated and ends_as_json(text):
-            mended = repaired(text)
+            mended = repair_value(text)
             if mended is not BROKEN:
                 return self.check(mended)
         return first or Parsed(problem="the reply was cut off" if truncated else "the reply is no JSON")

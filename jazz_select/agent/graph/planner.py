@@ -8,7 +8,7 @@ from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.call_reader import REASON_KEYS, folded_fields, is_call, read_call
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
-from jazz_select.chat.json_reader import ends_as_json, repaired, unquoted, values_in
+from jazz_select.chat.json_reader import ends_as_json, repair_value, unquote_reply, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.errors import ConfigError, PlanError
@@ -160,11 +160,11 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
 
 
 def _decisions(text: str, *, finished: bool) -> list[Mapping[str, Any]]:
-    text, _ = unquoted(text)
+    text, _ = unquote_reply(text)
     found = [each for item in values_in(text) if (each := _decision(item))]
     if found or not finished or not (ends_as_json(text) or text.endswith(_FENCE)):
         return found
-    mended = _decision(repaired(text))
+    mended = _decision(repair_value(text))
     return [mended] if mended else []
 
 

@@ -23,7 +23,7 @@ from jazz_select.agent.reading.expressions.reader import (
     says_nothing,
 )
 from jazz_select.agent.reading.grounding import EDGES, Wanted, dates, fits, is_choice, normalized, same
-from jazz_select.chat.decisions import Decided, Decider
+from jazz_select.chat.decisions import Decider, DeciderAnswer
 from jazz_select.consent import NEITHER, Consent, asks_to_wait, is_courtesy, is_every, read_consent
 from jazz_select.json_values import is_array
 from jazz_select.phrases import QUESTION_MARKS, SENTENCES, UNPARTED, phrases
@@ -767,13 +767,13 @@ async def read_flags(
     return values, tuple(dict.fromkeys(notes))
 
 
-def _as_read(decider: Decider, what: str, found: Decided) -> str:
+def _as_read(decider: Decider, what: str, found: DeciderAnswer) -> str:
     return f"the decider {decider.name} read {what} as {found.label}, at {found.probability or 0.0:.2f}"
 
 
 async def _ask_decider(
     decider: Decider, asked: str, message: str, questions: Sequence[ChoiceQuestion], *, name: str
-) -> list[Decided]:
+) -> list[DeciderAnswer]:
     state = f"The user was asked:\n{in_one_line(cut(asked, _LONGEST))}\n\nThe user says:\n{cut(message, _LONGEST)}"
     with span(name, "decision") as traced:
         found = await decider.decide_each(state, questions)

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import yaml
 
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
-from jazz_select.chat.json_reader import BROKEN, repaired, values_in
+from jazz_select.chat.json_reader import BROKEN, repair_value, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
@@ -84,13 +84,13 @@ class Writer:
 
     async def _ask_model(self, task: str, data: dict[str, Any], wanted: str) -> list[Any]:
         messages = (Message(role="system", content=task), Message(role="user", content=json_line(data)))
-        question = Inquiry(messages, wanted=wanted)
+        question = Inquiry(messages, reply_form=wanted)
         reply = await self.client.ask(lambda: question, Deadline.after(self.timeout_s))
         text = reply.text or ""
         values = values_in(text)
         if values:
             return values
-        mended = repaired(text)
+        mended = repair_value(text)
         return [] if mended is BROKEN else [mended]
 
 

@@ -17,10 +17,10 @@ from jazz_select.chat.json_reader import (
     BROKEN,
     Located,
     ends_as_json,
-    repaired,
-    standing,
+    locate_values,
+    repair_value,
     too_large,
-    unquoted,
+    unquote_reply,
 )
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.json_values import canonical_bytes, is_array, is_object
@@ -127,7 +127,7 @@ def read_tool_reply(reply: object) -> ToolReply:
     large = too_large(reply)
     if large:
         return ToolReply(note=f"the reply {large}")
-    text, value = unquoted(reply.strip())
+    text, value = unquote_reply(reply.strip())
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_reasoning(text))
     whole = _shape(value)
@@ -173,7 +173,7 @@ def _may_call(value: object) -> bool:
 
 
 def _in_prose(text: str) -> ToolReply:
-    values = standing(text)
+    values = locate_values(text)
     shapes: list[tuple[Located, ToolReply]] = []
     for each in values:
         shape = _shape(each.value)
@@ -182,7 +182,7 @@ def _in_prose(text: str) -> ToolReply:
     is_broken = _means_a_call(_text_between(text, values))  # then the values are parts of a broken shape
     if shapes and not is_broken:
         return _read_among_text(text, shapes)
-    whole = _shape(repaired(text)) if _seems_finished(text) else None
+    whole = _shape(repair_value(text)) if _seems_finished(text) else None
     if whole is not None and (whole.calls or whole.text):
         start = min((place for place in map(text.find, "[{") if place >= 0), default=0)
         return replace(whole, note="the JSON was repaired", alone=not _prose(text[:start]))

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, asked_again, client_for, total_usage, why_unusable
+from jazz_select.chat.client import (
+    ChatClient,
+    ChatReply,
+    Inquiry,
+    client_for,
+    correct_inquiry,
+    total_usage,
+    why_unusable,
+)
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
@@ -16,7 +24,7 @@ from jazz_select.threads import Deadline, time_budget
 from jazz_select.values import Message, NativeCall, Reply, Usage
 from tests.unit.agent.hanging import Hang, timed
 
-ASK = Inquiry((Message(role="user", content="a number?"),), wanted="a number")
+ASK = Inquiry((Message(role="user", content="a number?"),), reply_form="a number")
 BUSY = ModelError("m", "busy", retryable=True, retry_after=0)
 GONE = ModelError("m", "gone", retryable=False)
 
@@ -113,13 +121,13 @@ def test_the_writer_is_told_why_a_reply_is_of_no_use(answer: ChatReply, ids: lis
 @pytest.mark.parametrize("schema", [None, {"type": "string"}], ids=["without a schema", "with a schema"])
 async def test_a_schema_goes_along_where_there_is_one(schema: dict[str, str] | None) -> None:
     model = ScriptedModel("1", takes_schema=True)
-    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, schema, ASK.wanted), ever())
+    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, schema, ASK.reply_form), ever())
     assert model.schemas == [schema]
 
 
 async def test_a_model_that_takes_no_schema_is_sent_none() -> None:
     model = ScriptedModel("1")
-    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, {"type": "string"}, ASK.wanted), ever())
+    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, {"type": "string"}, ASK.reply_form), ever())
     assert model.schemas == [None]
 
 
@@ -334,7 +342,7 @@ async def test_a_stream_is_held_to_a_schema_where_the_model_takes_one(*, takes: 
     client = ChatClient(Held(takes_schema=takes))
     assert (client.takes_schema, client.streams) == (takes, True)
     assert not ChatClient(ScriptedModel()).streams
-    answer = await client.stream(Inquiry(ASK.messages, schema, ASK.wanted), ever(), ignore)
+    answer = await client.stream(Inquiry(ASK.messages, schema, ASK.reply_form), ever(), ignore)
     assert (answer.model, given) == ("Held", [schema if takes else None])
 
 
@@ -385,7 +393,7 @@ def test_the_tokens_of_two_calls_are_added_up() -> None:
 
 
 def test_a_reply_without_a_text_is_shown_as_none() -> None:
-    *_, said, wanted = asked_again(ASK, None, "it was no text").messages
+    *_, said, wanted = correct_inquiry(ASK, None, "it was no text").messages
     assert (said.role, said.content, wanted.role) == ("assistant", "(no text)", "user")
 
 

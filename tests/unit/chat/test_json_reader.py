@@ -14,10 +14,10 @@ from jazz_select.chat.json_reader import (
     OPENERS,
     ends_as_json,
     find_embedded,
+    locate_values,
     parse_whole,
-    repaired,
-    standing,
-    unquoted,
+    repair_value,
+    unquote_reply,
     values_in,
 )
 
@@ -33,7 +33,7 @@ from jazz_select.chat.json_reader import (
     ],
 )
 def test_an_answer_in_quotes_is_the_answer(text: str, expected: tuple[str, Any]) -> None:
-    assert unquoted(text) == expected
+    assert unquote_reply(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_search_for_values_ends(text: str, found: int) -> None:
 
 def test_what_is_too_large_or_opens_nothing_is_no_json() -> None:
     assert parse_whole("[1" + ",1" * MOST_MARKS + "]") is BROKEN
-    assert repaired("nothing") is BROKEN
+    assert repair_value("nothing") is BROKEN
 
 
 @pytest.mark.parametrize(("more", "broken"), [(0, False), (1, True)], ids=["as many", "one too many"])
 @pytest.mark.parametrize("opener", ["[", '{"a": '], ids=["lists", "objects"])
 def test_what_opens_too_many_brackets_is_not_repaired(opener: str, more: int, *, broken: bool) -> None:
-    assert (repaired(opener * (OPENERS + more)) is BROKEN) is broken
+    assert (repair_value(opener * (OPENERS + more)) is BROKEN) is broken
 
 
 MARKS = st.sampled_from([*'{}[]",:\\`', "```json\n", "a", "1", "'", "\ud800"])
@@ -99,6 +99,6 @@ MARKS = st.sampled_from([*'{}[]",:\\`', "```json\n", "a", "1", "'", "\ud800"])
 
 @given(st.lists(MARKS, max_size=60).map("".join) | st.text())
 def test_no_text_raises(text: str) -> None:
-    for read in (parse_whole, find_embedded, repaired, unquoted, values_in, ends_as_json):
+    for read in (parse_whole, find_embedded, repair_value, unquote_reply, values_in, ends_as_json):
         read(text)
-    assert all(find_embedded(text[each.start : each.end]) == [each.value] for each in standing(text))
+    assert all(find_embedded(text[each.start : each.end]) == [each.value] for each in locate_values(text))
