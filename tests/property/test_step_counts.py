@@ -17,7 +17,7 @@ from jazz_select.agent import Conversation
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.conversation import normalized_message
 from jazz_select.agent.graph.planner import read_decision
-from jazz_select.chat.json_reader import find_embedded, repaired, unquoted, values_in
+from jazz_select.chat.json_reader import find_embedded, repair_value, unquote_reply, values_in
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.consent import read_consent
 from jazz_select.errors import JazzSelectError
@@ -65,8 +65,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "values": values_in,
     "embedded": find_embedded,
     "reasoning": without_reasoning,
-    "repaired": repaired,
-    "unquoted": unquoted,
+    "repair_value": repair_value,
+    "unquote_reply": unquote_reply,
     "an answer": SCHEMA.read,
     "a decision": _decided,
     "a name": lambda text: resolve(text, TOOLS),
