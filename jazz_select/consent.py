@@ -6,11 +6,12 @@ the yes none, and names it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from typing import Final, Literal, NamedTuple
 
 from jazz_select.lexicon import LANGUAGES, homonyms, lexicon_of, month_words, ordinal_words, spelled_number, unit_words
@@ -192,9 +193,13 @@ def is_every(message: str, count: int) -> bool:
         words.pop(0)
     while words and words[-1] in polite:
         words.pop()
-    numbers = (spelled_number((each,)) for each in words)
-    counted = {each for each in numbers if each is not None and each > 1}
-    counted |= {Decimal(2) for each in words if each in table["pair"]}
+    counted: set[Decimal] = set()
+    for word in words:
+        number = spelled_number((word,))
+        if number is not None and number > 1:
+            counted.add(number)
+        if word in table["pair"]:
+            counted.add(Decimal(2))
     return " ".join(words) in table["every"] and counted <= {count}
 
 
@@ -214,9 +219,10 @@ def says_twice(message: str) -> bool:
         return False
     text, language = folded(message), language_of(message)
     often = phrases_in(language, "often")
-    told = phrases_in(language, "complains") | phrases_in(language, "reports")
-    told -= {word for phrase in often for word in phrase.split()}
-    return has_any(text, often) and not has_any(text, told)
+    complaints = phrases_in(language, "complains") | phrases_in(language, "reports")
+    for phrase in often:
+        complaints -= set(phrase.split())  # "twice" is in both lists, and here it says how often
+    return has_any(text, often) and not has_any(text, complaints)
 
 
 def says_also(message: str, values: Iterable[str]) -> bool:
@@ -234,10 +240,13 @@ def says_also(message: str, values: Iterable[str]) -> bool:
         return False
     if has_any(text, phrases_in(language, "also") - phrases_in(language, "last")):
         return True
-    ends = [" ".join(WORD.findall(clause)) for clause in _CLAUSES.split(text)]
-    if any(f" {each}".endswith(f" {word}") for each in ends for word in phrases_in(language, "last")):
-        return True
-    return any(f"{folded(each)}{word}" in text for each in values for word in phrases_in(language, "behind"))
+    last = tuple(f" {word}" for word in phrases_in(language, "last"))
+    for clause in _CLAUSES.split(text):
+        words = " ".join(WORD.findall(clause))
+        if f" {words}".endswith(last):
+            return True
+    particles = phrases_in(language, "behind")
+    return any(f"{folded(value)}{particle}" in text for value, particle in product(values, particles))
 
 
 def names_some(message: str, count: int) -> bool:
@@ -247,8 +256,9 @@ def names_some(message: str, count: int) -> bool:
     words = {*WORD.findall(folded(message))} - homonyms()
     if count != 2 and not words.isdisjoint(phrases()["pair"]):  # noqa: PLR2004 - a pair
         return True
-    names_place = any(each in ordinal_words() or spelled_number((each,)) is not None for each in words)
-    return names_place and words.isdisjoint(phrases()["every"])
+    if not words.isdisjoint(phrases()["every"]):
+        return False
+    return any(each in ordinal_words() or spelled_number((each,)) is not None for each in words)
 
 
 def is_denied(message: str, names: Sequence[str]) -> bool:
@@ -262,7 +272,9 @@ def is_denied(message: str, names: Sequence[str]) -> bool:
     if len(message) > LONGEST_READ:
         return True
     text = with_whole_words(_NUMBERED.sub(" ", folded(message)))
-    clauses = [clause for each in _CLAUSES.split(text) for clause in _without_additions(each) if clause]
+    clauses: list[list[str]] = []
+    for part in _CLAUSES.split(text):
+        clauses += filter(None, _without_additions(part))
     verbs = _verbs_in(names)
     is_asked = any(_asks_for(clause, verbs) for clause in clauses)
     is_one = False
@@ -278,7 +290,11 @@ def is_denied(message: str, names: Sequence[str]) -> bool:
             return True
     if not is_one:
         return any(_calls_off(clause, verbs) for clause in clauses)
-    return not any(verbs.intersection(stems(" ".join(clause))) and not _denies(" ".join(clause)) for clause in clauses)
+    for clause in clauses:
+        text = " ".join(clause)
+        if verbs.intersection(stems(text)) and not _denies(text):
+            return False
+    return True
 
 
 def _verbs_in(names: Sequence[str]) -> frozenset[str]:
@@ -286,15 +302,19 @@ def _verbs_in(names: Sequence[str]) -> frozenset[str]:
 
     The last of several words is an object, even if it is spelt like a verb: the order in "cancel_order".
     """
-    named = [stems(name) for name in names]
-    verbs = frozenset(word for each in named for word in (each[:-1] if len(each) > 1 else each))
-    return verbs & ACTING or frozenset(word for each in named for word in each)
+    every: set[str] = set()
+    verbs: set[str] = set()
+    for name in names:
+        own = stems(name)
+        every.update(own)
+        verbs.update(own[:-1] if len(own) > 1 else own)
+    return frozenset(verbs & ACTING or every)
 
 
 def _asks_for(clause: Sequence[str], verbs: frozenset[str]) -> bool:
     """Whether a clause begins with one of these verbs, and is no denial and no phrase that calls something off."""
-    said = " ".join(clause)
-    return not verbs.isdisjoint(stems(clause[0])) and said not in phrases()["no"] and not _denies(said)
+    text = " ".join(clause)
+    return not verbs.isdisjoint(stems(clause[0])) and text not in phrases()["no"] and not _denies(text)
 
 
 def _calls_off(clause: Sequence[str], verbs: frozenset[str]) -> bool:
@@ -410,12 +430,12 @@ class _Sentence:
     @property
     def labels(self) -> list[_Label]:
         """The phrases of all clauses."""
-        return [label for each in self.clauses for label in each.labels]
+        return list(chain.from_iterable(each.labels for each in self.clauses))
 
     @property
     def phrases_of_change(self) -> list[_Label]:
         """The phrases of all clauses that may change something."""
-        return [label for each in self.clauses for label in each.phrases_of_change]
+        return list(chain.from_iterable(each.phrases_of_change for each in self.clauses))
 
     @property
     def is_weak(self) -> bool:
@@ -445,12 +465,14 @@ class _ReadMessage:
         self._kinds: dict[tuple[str, bool], str] = {}
         self._count = 0
         self.text = self._without_greetings(self.normal(_own_words(message)))
-        parts = (each.strip() for each in SENTENCES.findall(self.text))
-        self.sentences = [each for part in parts if part.strip(_ENDS) for each in self._sentences(part)]
+        self.sentences: list[_Sentence] = []
+        for part in SENTENCES.findall(self.text):
+            if part.strip(_ENDS):
+                self.sentences += self._sentences(part.strip())
         if self._is_signed():
             self.sentences.pop()
-        quoted = [self.labels_of(tokens(each)) for each in _QUOTED.findall(self.text)]
-        self.quotes_answer = any(label.kind in {"yes", "no", "beside"} for each in quoted for label in each)
+        quoted = chain.from_iterable(self.labels_of(tokens(each)) for each in _QUOTED.findall(self.text))
+        self.quotes_answer = any(label.kind in {"yes", "no", "beside"} for label in quoted)
         self.own_whys: dict[int, str] = {}
         self.whys: list[tuple[int, str]] | None = None
 
@@ -472,7 +494,7 @@ class _ReadMessage:
     @property
     def labels(self) -> list[_Label]:
         """The phrases of all sentences."""
-        return [label for each in self.sentences for label in each.labels]
+        return list(chain.from_iterable(each.labels for each in self.sentences))
 
     def _is_signed(self) -> bool:
         """Whether the last sentence is only a name, in a message that thanks: "Thanks, go ahead. Tom"."""
@@ -494,8 +516,10 @@ class _ReadMessage:
                 place = time[0]
                 continue
             label, length = self._longest_at(words, place)
-            parts = [] if label.kind else self._parts(label.written)
-            found += parts or [label]
+            if label.kind:
+                found.append(label)
+            else:
+                found += self._parts(label.written) or [label]
             place += length
         return found
 
@@ -538,8 +562,10 @@ class _ReadMessage:
             return "figure"
         if word not in self._known and self._is_adverb(word):
             return "fills"
-        kind = self._known.get(word, "") or self._known.get(_DRAWN_OUT.sub(r"\1", word), "")
-        return kind or ("figure" if is_figure(word.removesuffix("'s")) else "")
+        kind = self._known.get(word) or self._known.get(_DRAWN_OUT.sub(r"\1", word))
+        if not kind and is_figure(word.removesuffix("'s")):
+            kind = "figure"
+        return kind or ""
 
     def _is_adverb(self, word: str) -> bool:
         """Whether a word is an adverb by its ending, such as "sadly" or "lamentablemente"."""
@@ -573,8 +599,10 @@ class _ReadMessage:
         for run in self.shown.runs:
             if text.startswith(run):
                 return run
-        lengths = range(min(len(text), _LONGEST_RUN), 0, -1)
-        return next((text[:length] for length in lengths if text[:length] in self._known), "")
+        for length in range(min(len(text), _LONGEST_RUN), 0, -1):
+            if text[:length] in self._known:
+                return text[:length]
+        return ""
 
     def _sentences(self, text: str) -> Iterator[_Sentence]:
         """Read a sentence; a question after a yes or a no ("yes, and is it free?") is one of its own."""
@@ -583,8 +611,8 @@ class _ReadMessage:
         for place, clause in enumerate(clauses):
             if not asks or not place or not (clause.begins("adds") or clause.begins("inquires")):
                 continue
-            told = clauses[0].phrases_of_change
-            if told and told[0].kind in {"yes", "beside", "no"}:
+            opening = clauses[0].phrases_of_change
+            if opening and opening[0].kind in {"yes", "beside", "no"}:
                 start = text.rindex(clause.text)
                 yield self._sentence(text[:start], clauses[:place], asks=False)
                 yield self._sentence(text[start:], clauses[place:], asks=True)
@@ -607,13 +635,15 @@ class _ReadMessage:
 
     def _kind_of(self, clauses: Sequence[_Clause]) -> str:
         """Return "yes", "no", "beside" or "aside" if clauses are only one by the table, else ""."""
-        labels = [label for each in clauses for label in each.labels]
-        said = [label for each in clauses for label in each.phrases_of_change]
+        labels = list(chain.from_iterable(each.labels for each in clauses))
+        said = list(chain.from_iterable(each.phrases_of_change for each in clauses))
         if len(clauses) == 1 and _is_greeting(clauses[0]) and _HARMFUL.isdisjoint(each.kind for each in said):
             return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
         if not said:
-            whole = " ".join(each.phrase for each in labels)
-            return "yes" if whole in phrases()["yes"] else "aside" if labels else ""
+            # "Please" is a courtesy, and alone it agrees.
+            if " ".join(each.phrase for each in labels) in phrases()["yes"]:
+                return "yes"
+            return "aside" if labels else ""
         if len(said) == 1 and said[0].is_any("no"):
             return "no"  # though it is a word of the question
         if said[0].kind != "yes" and said[0].is_any("adds"):
@@ -644,9 +674,10 @@ class _ReadMessage:
     def _without_greetings(self, text: str) -> str:
         """Drop the ends of a letter: a greeting with a name, and what stands from its last greeting on."""
         lines = [each for each in text.split("\n") if each.strip()]
-        opening = self.labels_of(WORD.findall(lines[0])) if len(lines) > 1 else []
-        if 0 < len(opening) <= _MOST_WORDS and opening[0].is_any("opens") and _says_nothing(opening):
-            lines = lines[1:]
+        if len(lines) > 1:
+            opening = self.labels_of(WORD.findall(lines[0]))
+            if 0 < len(opening) <= _MOST_WORDS and opening[0].is_any("opens") and _says_nothing(opening):
+                lines = lines[1:]
         for place, line in enumerate(lines):
             end = self._signs_off(line, is_first=place == 0)
             if end is not None and all(map(self._is_signature, lines[place + 1 :])):
@@ -655,9 +686,10 @@ class _ReadMessage:
 
     def _signs_off(self, line: str, *, is_first: bool) -> int | None:
         """Return where in a line the end of a letter begins: "Best regards", "- Tom", or a name alone."""
-        found = list(WORD.finditer(line.strip().lstrip("".join(_DASHES)) if not is_first else line))
-        words = [each.group() for each in found]
         is_dashed = line.strip().startswith(_DASHES)
+        text = line if is_first else line.strip().lstrip("".join(_DASHES))
+        found = list(WORD.finditer(text))
+        words = [each.group() for each in found]
         if not is_first and ((is_dashed and not words) or self._is_name(words)):
             return 0
         for place in range(max(len(words) - _MOST_WORDS - _MOST_SIGNED, int(is_first)), len(words)):
@@ -666,10 +698,8 @@ class _ReadMessage:
                 continue
             rest = words[place + length :]
             by_program = label.phrase.split()[-1] in phrases()["names"]  # "sent from my …"
-            is_alone = (
-                not is_first and place == 0 and (not rest or (by_program and _says_nothing(self.labels_of(rest))))
-            )
-            if is_alone or self._is_name(rest):
+            is_alone = not rest or (by_program and _says_nothing(self.labels_of(rest)))
+            if (is_alone and place == 0 and not is_first) or self._is_name(rest):
                 return found[place].start() if place else 0
         return None
 
@@ -679,10 +709,11 @@ class _ReadMessage:
         labels = self.labels_of(words)
         if not labels or self._is_name(words):
             return True
-        if not _says_nothing(labels) or any(
-            each.kind == "points" or _is_day(each) or self.does(each) for each in labels
-        ):
+        if not _says_nothing(labels):
             return False
+        for label in labels:
+            if label.kind == "points" or _is_day(label) or self.does(label):
+                return False  # it may be of the call
         is_phone = sum(map(str.isdigit, line)) >= _SHORTEST_PHONE
         is_title = labels[0].is_unknown and self._may_be_name(words[0]) and not any(map(str.isdigit, line))
         return is_phone or is_title or labels[0].is_any("signs")
@@ -704,9 +735,13 @@ def _own_words(message: str) -> str:
     lines = message.split("\n")
     parted = next((place for place, line in enumerate(lines) if _EARLIER_MAIL.fullmatch(line.strip())), len(lines))
     lines = lines[:parted]
-    quoted = [place for place, line in enumerate(lines) if line.lstrip().startswith(">")]
-    introduced = {place - 1 for place in quoted if place and lines[place - 1].rstrip().endswith(":")}
-    own = [line for place, line in enumerate(lines) if place not in introduced.union(quoted)]
+    foreign: set[int] = set()
+    for place, line in enumerate(lines):
+        if line.lstrip().startswith(">"):
+            foreign.add(place)
+            if place and lines[place - 1].rstrip().endswith(":"):
+                foreign.add(place - 1)  # what introduces a quote: "On Monday Ada wrote:"
+    own = [line for place, line in enumerate(lines) if place not in foreign]
     blocks = [each for each in _BLOCKS.split("\n".join(own)) if each.strip()]
     while len(blocks) > 1 and _is_notice(blocks[-1]):
         blocks.pop()
@@ -765,10 +800,9 @@ def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str |
     read = _ReadMessage(message, asked)
     said = [each for each in read.sentences if each.kind not in {"aside", "beside"}]
     if quote:
-        why = _why_not_quoted(read, quote)
-        return (NEITHER, why) if why else (Consent("yes", _texts(each for each in said if not each.kind)), "")
+        return _read_quoted(read, said, quote)
     own = said[0] if said else None
-    if quote is not None:
+    if quote is not None:  # a model has read it, and names no words: the yes may stand behind other sentences
         own = next((each for each in said if each.kind == "yes"), own)
     if own is None or not own.kind:
         return NEITHER, _why_not_begun(read)
@@ -777,9 +811,17 @@ def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str |
     rest = _texts(each for each in said if each is not own and not each.kind)
     if own.kind == "no":
         return Consent("no", rest), ""
-    why = "it may only say that this was heard" if rest and own.is_weak else ""
-    why = why or _why_not_by_table(read, own, unread=quote is None)
+    why = _why_not_by_table(read, own, unread=quote is None)
+    if rest and own.is_weak:
+        why = "it may only say that this was heard"
     return (NEITHER, why) if why else (Consent("yes", rest), "")
+
+
+def _read_quoted(read: _ReadMessage, said: Sequence[_Sentence], quote: str) -> tuple[Consent, str]:
+    why = _why_not_quoted(read, quote)
+    if why:
+        return NEITHER, why
+    return Consent("yes", _texts(each for each in said if not each.kind)), ""
 
 
 def _texts(sentences: Iterable[_Sentence]) -> str:
@@ -806,21 +848,29 @@ def _why_not_by_table(read: _ReadMessage, own: _Sentence, *, unread: bool) -> st
         if label.kind in _UNREAD and (unread or label.kind == "scope"):
             return f"{_UNREAD[label.kind]}, {label.written!r}"
     other = read.shown.other(read.text, spelt=False) if unread else ""
-    return f"it names another {describe_other(other)}, {other}" if other else _why_not(read, [own])
+    if other:
+        return f"it names another {describe_other(other)}, {other}"
+    return _why_not(read, [own])
 
 
 def _why_not_quoted(read: _ReadMessage, quote: str) -> str:
     """Return why the words that a model quotes are no yes, or ""."""
     parts = [tokens(part) for part in _PARTS.split(read.normal(quote))]
-    wanted = [word.casefold() for part in parts for word in part]
-    words = [(word.casefold(), each) for each in read.sentences for clause in each.clauses for word in clause.words]
+    wanted = [word.casefold() for word in chain.from_iterable(parts)]
+    words: list[tuple[str, _Sentence]] = []
+    for sentence in read.sentences:
+        for clause in sentence.clauses:
+            words += [(word.casefold(), sentence) for word in clause.words]
     why = "the words that are quoted for it are not in the message"
+    if not wanted:
+        return why
     agrees: bool | None = None
-    for start in range(len(words) - len(wanted) + 1 if wanted else 0):
+    for start in range(len(words) - len(wanted) + 1):
         found = words[start : start + len(wanted)]
         if not all(_is_quoted(one, other) for one, (other, _) in zip(wanted, found, strict=True)):
             continue
-        agrees = any(_agrees(read, part) for part in parts) if agrees is None else agrees
+        if agrees is None:  # the same wherever they stand
+            agrees = any(_agrees(read, part) for part in parts)
         if not agrees:
             return "its words do not agree"
         own = {each.place: each for _, each in found}
@@ -842,6 +892,7 @@ def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
         return False
     for place, label in enumerate(said):
         after = said[place + 1] if place + 1 < len(said) else None
+        # "Confirm" with an object asks for another thing.
         asks_else = label.is_any("alone") and after is not None and not read.does(after) and " " not in label.phrase
         if label.kind in _AGREEING and not asks_else:
             return True
@@ -854,19 +905,21 @@ def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
         return "it quotes somebody"
     mine = {each.place for each in own}
     # What speaks against it in the other sentences is looked for once, however often a quote stands in the message.
-    found = next(((place, why) for place, why in _whys_besides(read) if place not in mine), None)
+    besides = [(place, why) for place, why in _whys_besides(read) if place not in mine]
+    found = besides[0] if besides else None
     for sentence in own:
         if found is not None and found[0] < sentence.place:
-            break
+            break  # whatever comes first is the reason that is told
         if sentence.place not in read.own_whys:
             read.own_whys[sentence.place] = _why_not_by(read, sentence, is_own=True)
         if read.own_whys[sentence.place]:
             return read.own_whys[sentence.place]
     if found is not None:
         return found[1]
-    kinds = [label.kind for each in own for label in each.labels]
-    is_heard = "heard" in kinds and sum(each in _AGREEING for each in kinds) == 1
-    return "it may only say that this was heard" if is_heard else ""
+    kinds = Counter(label.kind for label in chain.from_iterable(each.labels for each in own))
+    if kinds["heard"] and sum(kinds[each] for each in _AGREEING) == 1:
+        return "it may only say that this was heard"
+    return ""
 
 
 def _whys_besides(read: _ReadMessage) -> Sequence[tuple[int, str]]:
@@ -1018,11 +1071,12 @@ class _Piece:
     @property
     def reports(self) -> bool:
         """Whether it tells what somebody says, and not what the writer has told somebody."""
-        place = next((place for place, each in enumerate(self.labels) if each.kind == "reports"), None)
-        if place is None:
+        kinds = [each.kind for each in self.labels]
+        if "reports" not in kinds:
             return False
+        place = kinds.index("reports")
         speaks = any(each.first in phrases_for(each.language, "speakers") for each in self.labels[:place])
-        return not speaks or self.points or any(each.kind in _ANSWERING for each in self.labels[place:])
+        return not speaks or self.points or not _ANSWERING.isdisjoint(kinds[place:])
 
 
 def _tells(labels: Sequence[_Label]) -> bool:
@@ -1077,7 +1131,9 @@ def _why_not_besides(piece: _Piece) -> str:
     if other:
         return f"it names somebody else, {other!r}"
     thing = _further_thing(piece) if piece.clause.begins("adds") else ""
-    return f"it names something else, {thing!r}" if thing else ""
+    if thing:
+        return f"it names something else, {thing!r}"
+    return ""
 
 
 def _further_thing(piece: _Piece) -> str:
@@ -1091,20 +1147,23 @@ def _further_thing(piece: _Piece) -> str:
         return ""
     if any(each.is_any("opens") or each.is_any("closes") for each in piece.labels):
         return ""  # "and sorry for the trouble", "and that is all for today"
-    begins = [each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}][:1]
-    is_named = not begins or begins[0].is_any("names") or begins[0].is_any("articles") or begins[0].kind == "points"
+    first = next((each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}), None)
+    if first is None or first.kind == "points" or first.is_any("names") or first.is_any("articles"):
+        return unknown.written
     # Where an article stands before each thing, a word that begins is a verb.
-    is_verb = piece.read.language in _WITH_ARTICLES | {"de", "pt"} or _may_be_done(said)
-    return unknown.written if is_named or not is_verb else ""
+    if piece.read.language in _WITH_ARTICLES | {"de", "pt"} or _may_be_done(said):
+        return ""
+    return unknown.written
 
 
 def _may_be_done(said: Sequence[_Label]) -> bool:
     """Whether words may say what is to be done: by a known verb, or for the writer ("show me")."""
     if any(each.phrase in ACTING or each.is_any("writer") for each in said):
         return True
-    first = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
-    after = said[first + 1] if first + 1 < len(said) else None
-    return after is not None and (after.is_any("names") or after.is_any("articles"))  # "mail the receipt"
+    for label, after in pairwise(said):
+        if label.is_unknown:
+            return after.is_any("names") or after.is_any("articles")  # "mail the receipt"
+    return False
 
 
 def _why_not_in(piece: _Piece) -> str:
@@ -1244,8 +1303,12 @@ def _values(piece: _Piece) -> str:
     In an aside a number before a word is of that: "my husband turns 50 years".
     """
     said = piece.clause.phrases_of_change
-    counted = [each for each, after in pairwise(said) if piece.is_aside and each.written.isdecimal() and _counts(after)]
-    return " ".join(each.written for each in said if not any(each is other for other in counted))
+    values: list[str] = []
+    for place, label in enumerate(said):
+        is_count = label.written.isdecimal() and place + 1 < len(said) and _counts(said[place + 1])
+        if not (piece.is_aside and is_count):
+            values.append(label.written)
+    return " ".join(values)
 
 
 def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
@@ -1410,10 +1473,12 @@ def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bo
     last = before[-1]
     if last.phrase in phrases_in(read.language, "adds"):
         return True
-    has_article = read.language != "ja" and (
-        last.phrase in phrases_in(read.language, "names") or last.is_any("articles")
-    )
-    return not is_statement and (has_article or read.does(last))
+    if is_statement:
+        return False
+    if read.does(last):
+        return True
+    has_article = last.phrase in phrases_in(read.language, "names") or last.is_any("articles")
+    return has_article and read.language != "ja"
 
 
 def _is_bare(said: Sequence[_Label], language: str) -> bool:
