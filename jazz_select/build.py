@@ -40,7 +40,8 @@ def load_factory(named: str, *, named_by: str) -> AgentFactory:
     """
     module, colon, name = named.partition(":")
     if not module or not colon or not name:
-        raise ConfigError(f"{named_by} {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
+        msg = f"{named_by} must be package.module:factory, such as shop.agents:make_agent, got {named!r:.80}"
+        raise ConfigError(msg)
     try:
         found: Any = import_module(module)
         for part in name.split("."):
@@ -48,7 +49,7 @@ def load_factory(named: str, *, named_by: str) -> AgentFactory:
     except Exception as error:
         raise ConfigError(f"{named_by} {named}: {describe_error(error)}") from error
     if not callable(found):
-        raise ConfigError(f"{named_by} {named} is no function: it takes a selector, and returns an agent")
+        raise ConfigError(f"{named_by} {named} must be a function that takes a selector and returns an agent")
     return cast("AgentFactory", found)
 
 
@@ -58,9 +59,12 @@ def made_by(factory: AgentFactory, selector: "FlowSelector", model: object, **mo
     Raises:
         ConfigError: It lacks a parameter for something in `more`.
     """
-    if lacking := next((name for name in more if not takes(factory, name)), None):
-        raise ConfigError(f"a conversation has a {lacking}: give the factory of the agent a parameter {lacking!r}")
-    return factory(selector, **({"model": model} if takes(factory, "model") else {}), **more)
+    for name in more:
+        if not takes(factory, name):
+            raise ConfigError(f"a conversation has a {name}: give the factory of the agent a parameter {name!r}")
+    if takes(factory, "model"):
+        more["model"] = model
+    return factory(selector, **more)
 
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
@@ -117,18 +121,21 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     if not isinstance(flows, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         msg = f"registry must be a FlowRegistry or another mapping of flow id to flow, got {type(flows).__name__}"
         raise ConfigError(msg)
-    if not flows and not allow_empty and not dry_run and (indexed := await memory.list_flows(agent_id)):
-        raise ConfigError(
-            f"the registry is empty, and syncing it would delete all {len(indexed)} flows of agent {agent_id!r}: "
-            "import the flow modules first, pass registry=…, or say allow_empty=True"
-        )
+    if not flows and not allow_empty and not dry_run:
+        indexed = await memory.list_flows(agent_id)
+        if indexed:
+            raise ConfigError(
+                f"the registry is empty, and syncing it would delete all {len(indexed)} flows of agent {agent_id!r}: "
+                "import the flow modules first, pass registry=…, or pass allow_empty=True"
+            )
     answered = [(text, name) for text, name in cases if name is not None]
     labelled = [(text, flow_id(name)) for text, name in answered]
     unknown = sorted(name for _, name in answered if flow_id(name) not in flows)
     if unknown:
         raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
     notes = check_tools(flows.values(), tools)
-    if left_out := len(cases) - len(answered):
+    left_out = len(cases) - len(answered)
+    if left_out:
         were = "were" if left_out > 1 else "was"
         dropped = f"{count_of(left_out, 'case')} that no flow answers {were} left out"
         learns = "a sync learns from requests whose flow is known, FlowSelector.calibrate from both"
@@ -146,9 +153,10 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         cases=labelled,
         allow_delete=may_delete,
     )
-    report = await (
-        sync() if evidence is None else _sync_with_evidence(sync, memory, agent_id, evidence, (flows, tools))
-    )
+    if evidence is None:
+        report = await sync()
+    else:
+        report = await _sync_with_evidence(sync, memory, agent_id, evidence, (flows, tools))
     return replace(report, notes=(*report.notes, *notes))
 
 
@@ -246,10 +254,11 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
         if getattr(flow, "chain", ()):
             chain_of(flow)
     named = [flow for flow in given if set(getattr(flow, "tools", ())) - set(getattr(flow, "optional_tools", ()))]
+    if tools is None and not named:
+        return ()
     if tools is None:
         which = "a flow names" if len(named) == 1 else f"{len(named)} flows name"
-        note = f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)"
-        return (note,) if named else ()
+        return (f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)",)
     from jazz_select.routing.tools.sources import toolbox_of
 
     check_connected(named, toolbox_of(tools))

@@ -65,7 +65,7 @@ The vendor's own error, if there is one, is the cause (`__cause__`).
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from jazz_select.text import beginning, misspelt, some_of
 
@@ -115,15 +115,17 @@ def install_command(extra: str) -> str:
 
     direct_url: dict[str, Any] = {}
     with suppress(PackageNotFoundError, ValueError):
-        direct_url = cast(
-            "dict[str, Any]", json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
-        )
+        # Where pip took it from (PEP 610); an index leaves no such file.
+        direct_url = json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
     url: str = direct_url.get("url", "")
     version: Mapping[str, str] | None = direct_url.get("vcs_info")
     if direct_url.get("dir_info", {}).get("editable"):
         return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
-    source = f"{version['vcs']}+{url}@{version['commit_id']}" if version else url
-    return f"pip install 'jazz-select[{extra}]{f' @ {source}' * bool(source)}'"
+    if version:
+        url = f"{version['vcs']}+{url}@{version['commit_id']}"
+    if url:
+        return f"pip install 'jazz-select[{extra}] @ {url}'"
+    return f"pip install 'jazz-select[{extra}]'"
 
 
 class MessageError(ConfigError):
@@ -144,8 +146,12 @@ class MissingExtraError(ConfigError):
 
     def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
         self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
-        which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', got {found}' * bool(found)}"
-        super().__init__(f"{which}: {install_command(extra)}")
+        problem = f"{purpose} needs the package {module!r}"
+        if wanted:
+            problem += f" {wanted}"
+        if found:
+            problem += f", got {found}"
+        super().__init__(f"{problem}: {install_command(extra)}")
 
 
 class UnconnectedToolsError(ConfigError):
@@ -154,13 +160,14 @@ class UnconnectedToolsError(ConfigError):
     def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
-        listed = [
-            f"{flow}: {some_of(names, _MOST_NAMES, lambda name: misspelt(name, known))}"
-            for flow, names in list(self.lacking.items())[:_NAMED]
-        ]
+        listed: list[str] = []
+        for flow, names in list(self.lacking.items())[:_NAMED]:
+            listed.append(f"{flow}: {some_of(names, _MOST_NAMES, lambda name: misspelt(name, known))}")
         which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
+        if more > 0:
+            listed.append(f"and {more} more")
         super().__init__(
-            f"{which} tools that are not connected: {'; '.join(listed)}{f'; and {more} more' if more > 0 else ''}. "
+            f"{which} tools that are not connected: {'; '.join(listed)}. "
             "Connect them or correct the names; list in a flow's optional_tools what it can do without; or set "
             "manual = True on one that a person does."
         )
@@ -322,10 +329,11 @@ class SyncIncompleteError(StoreError):
 
     def __init__(self, agent_id: str, *, missing: Sequence[str], total: int) -> None:
         self.agent_id, self.missing, self.total = agent_id, tuple(missing), total
-        what = f"{len(self.missing)} of {total} flows" if self.missing else "what was learned of the flows"
-        names = f" ({some_of(self.missing, _MOST_NAMES, _short)})" if self.missing else ""
+        what = "what was learned of the flows"
+        if self.missing:
+            what = f"{len(self.missing)} of {total} flows ({some_of(self.missing, _MOST_NAMES, _short)})"
         super().__init__(
-            f"the sync of agent {agent_id!r} is incomplete: {what}{names} were written and are not in the index. Does "
+            f"the sync of agent {agent_id!r} is incomplete: {what} were written and are not in the index. Does "
             "somebody delete the collection, or sync another catalogue at the same time? Run sync_registry "
             "(jazz-select sync) again once that has stopped."
         )
@@ -475,16 +483,16 @@ class ServiceKeyError(ServiceError):
 
     def __init__(self, url: str, *, given: bool = True) -> None:
         self.given = given
-        problem = "it does not take this key; give key= the one of your agent"
-        super().__init__(url, problem if given else "no key was given: key=… is the one of your agent")
+        problem = "it rejects this key" if given else "it requires a key, and got none"
+        super().__init__(url, f"{problem}; pass the key of your agent as key=")
 
 
 class ServiceBusyError(ServiceError):
     """The service is overloaded and did nothing."""
 
     def __init__(self, url: str, *, retry_after: float | None) -> None:
-        problem = f"it has too much to do; ask again {'later' if retry_after is None else f'in {retry_after:g} s'}"
-        super().__init__(url, problem, retryable=True, retry_after=retry_after)
+        when = "later" if retry_after is None else f"in {retry_after:g} s"
+        super().__init__(url, f"it has too much to do; ask again {when}", retryable=True, retry_after=retry_after)
 
 
 class ServiceReplyError(ServiceError):
@@ -527,7 +535,8 @@ class FormatError(AgentError):
     ) -> None:
         self.phase, self.problem, self.prompt, self.attempts = phase, problem, prompt, attempts
         self.last_text, self.schema, self.chain = last_text, schema, chain
-        super().__init__(f"no answer of the schema, attempts: {attempts} ({phase}): {problem}")
+        times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"no answer fits the schema after {times} ({phase}): {problem}")
 
 
 class PlanError(AgentError):

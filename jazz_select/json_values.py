@@ -142,7 +142,9 @@ def with_whole_characters(text: bytes) -> bytes:
     """
     if _HALF_ESCAPED.search(text):
         text = _ESCAPES.sub(_whole_escape, text)
-    return _HALF_ENCODED.sub(_REPLACEMENT, text) if b"\xed" in text else text
+    if b"\xed" in text:  # seldom, and looked for far faster than by the pattern
+        text = _HALF_ENCODED.sub(_REPLACEMENT, text)
+    return text
 
 
 def _whole_escape(found: re.Match[bytes]) -> bytes:
@@ -219,7 +221,9 @@ def exactly(value: object) -> object:
     """Replace a value that has no JSON form by one with all its data, including fields its text hides."""
     if isinstance(value, Decimal):
         number = _number(value)
-        return number if number is not None and Decimal(str(number)) == value else str(value)
+        if number is not None and Decimal(str(number)) == value:
+            return number
+        return str(value)
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return {**vars(value), **cast("dict[str, Any]", getattr(value, "model_extra", None) or {})}
     return cast("object", value.value) if isinstance(value, Enum) else _substitute(value)
@@ -299,11 +303,11 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
         raise SnapshotError(f"the text: it is {type(given).__name__}, and no text")
     if len(text) > longest:
         raise SnapshotError(f"it is longer than {longest} characters, which no {kind} is")
+    content = text.encode(errors="replace") if isinstance(text, str) else text
     values = longest // _LETTERS_A_VALUE
-    if has_more_values(text.encode(errors="replace") if isinstance(text, str) else text, values):
+    if has_more_values(content, values):
         raise SnapshotError(f"it holds more than {values} values, which no {kind} does")
-    marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
-    if secret is None and not marked:
+    if secret is None and _SIGNATURE.encode() not in content:
         return text
     from pydantic_core import to_json
 
@@ -326,24 +330,26 @@ def _parse_object(text: str | bytes) -> dict[str, Any]:
         value: Any = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:  # TypeError: lone surrogates
         raise SnapshotError(f"the text: it is no JSON: {describe_error(error)}") from error
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise SnapshotError("the text: it is no JSON object")
-    return cast("dict[str, Any]", value)
+    return dict(value)
 
 
 def _keys(secret: Secret) -> list[bytes]:
     """Return the secrets as bytes, the signing one first."""
-    given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
-    keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
-    wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
-    if wrong:
-        raise ConfigError(f"secret must be a text, bytes, or a list of these, the newest first, got {wrong[0]}")
-    if not keys or min(map(len, cast("list[bytes]", keys))) < _LEAST_SECRET:
-        raise ConfigError(
-            f"secret has fewer than {_LEAST_SECRET} bytes, which can be guessed; take random ones, such as "
-            "secrets.token_bytes(32)"
-        )
-    return cast("list[bytes]", keys)
+    keys: list[bytes] = []
+    for each in cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret]):
+        if isinstance(each, str):
+            keys.append(each.encode(errors="surrogatepass"))
+        elif isinstance(each, bytes):
+            keys.append(each)
+        else:
+            kind = type(each).__name__
+            raise ConfigError(f"secret must be a text, bytes, or a list of these, the newest first, got {kind}")
+    if not keys or min(map(len, keys)) < _LEAST_SECRET:
+        problem = f"secret must have at least {_LEAST_SECRET} bytes, got fewer, which can be guessed"
+        raise ConfigError(f"{problem}; take random ones, such as secrets.token_bytes(32)")
+    return keys
 
 
 def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
@@ -450,7 +456,9 @@ def json_container(text: str) -> dict[str, Any] | list[Any] | None:
 
 def unquoted_json(value: object) -> Any:
     """Return the object or list that a text holds as JSON; anything else as it is."""
-    found = json_container(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return value
+    found = json_container(value)
     return value if found is None else found
 
 
@@ -473,11 +481,15 @@ def _keep_fewer(value: Any, most: int) -> Any:
     """Keep the first `most` entries of each list, and thirty characters of each text for each."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
-        more = [f"… {len(entries) - most} more"] if len(entries) > most else []
-        return [*(_keep_fewer(each, most) for each in entries[:most]), *more]
-    if isinstance(value, dict):
-        return {name: _keep_fewer(each, most) for name, each in cast("dict[str, Any]", value).items()}
-    return beginning(value, 30 * most) if isinstance(value, str) else value
+        kept = [_keep_fewer(each, most) for each in entries[:most]]
+        if len(entries) > most:
+            kept.append(f"… {len(entries) - most} more")
+        return kept
+    if is_object(value):
+        return {name: _keep_fewer(each, most) for name, each in value.items()}
+    if isinstance(value, str):
+        return beginning(value, 30 * most)
+    return value
 
 
 def _foreign(value: object) -> object:
@@ -515,6 +527,7 @@ def _substitute(value: object) -> object:
         return _foreign(value)
     except Exception:  # noqa: BLE001 - any error of an object's own JSON
         kind = type(cast("object", value))
+        # Such a text holds an address in memory, which is another one in each process.
         is_bare = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
         return f"[a {kind.__name__}]" if is_bare else as_text(cast("object", value))
 
@@ -523,15 +536,19 @@ def _number(value: Decimal) -> float | None:
     """Return an integer of at most 64 bits as an int, else the nearest float; None if not a number."""
     if not value.is_finite():
         return None
-    return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else float(value)
+    if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
+        return int(value)
+    return float(value)
 
 
 def error_data(error: BaseException) -> dict[str, Any]:
     """Return an error's class and text, and the fields of our own errors; without cause or chain of calls."""
     if isinstance(error, RemoteError):
         return {"code": error.code, "message": error.said, "details": {}}
-    is_ours = isinstance(error, JazzSelectError)
-    known = vars(error) if is_ours else {}
-    message = as_text(error) if is_ours else beginning(as_text(error, _LONGEST_MESSAGE + 1), _LONGEST_MESSAGE)
+    known: dict[str, Any] = {}
+    if isinstance(error, JazzSelectError):
+        known, message = vars(error), as_text(error)
+    else:  # of others neither the length of the text nor what the fields hold is known
+        message = beginning(as_text(error, _LONGEST_MESSAGE + 1), _LONGEST_MESSAGE)
     details = {name: value for name, value in known.items() if name[:1] != "_" and name != "chain"}
     return {"code": type(error).__name__, "message": message, "details": plain(details)}

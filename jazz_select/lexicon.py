@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -70,6 +71,7 @@ _HOURS: Final = 24
 _HALF_A_DAY: Final = 720
 """The minutes of half a day."""
 _HUNDRED: Final = 100
+_THOUSAND: Final = 1_000
 _TEN: Final = 10
 _TWENTY: Final = 20
 
@@ -203,14 +205,15 @@ def spoken_time(words: Sequence[str], start: int) -> tuple[int, int] | None:
 def _minutes_of(words: tuple[str, ...]) -> int | None:
     text = f"{' '.join(words)} "
     for opening in _spoken("beside_time") - {"the"}:
-        bare = text.removeprefix(f"{opening} ")
-        hour, _, rest = bare.partition(" ")
-        if bare != text and (minutes := _minutes_from_hour(hour, rest.strip())) is not None:
-            return minutes
+        if text.startswith(f"{opening} "):
+            hour, _, rest = text.removeprefix(f"{opening} ").partition(" ")
+            minutes = _minutes_from_hour(hour, rest.strip())
+            if minutes is not None:
+                return minutes
     hour, _, rest = text.partition(" ")
-    if rest.strip() and (minutes := _minutes_from_hour(hour, rest.strip())) is not None:
-        return minutes
-    return _minutes_to_hour(words)
+    # A number alone is no time of the day: "at five", but not "five".
+    minutes = _minutes_from_hour(hour, rest.strip()) if rest.strip() else None
+    return _minutes_to_hour(words) if minutes is None else minutes
 
 
 def _minutes_from_hour(hour: str, rest: str) -> int | None:
@@ -236,13 +239,17 @@ def _minutes_to_hour(words: tuple[str, ...]) -> int | None:
     if hour is None or not 0 < hour <= _HOURS:
         return None
     before = " ".join(words[:-1])
-    if before in _spoken("half_past") or before in _spoken("half_to"):
-        return hour * _MINUTES + (30 if before in _spoken("half_past") else -30)
+    if before in _spoken("half_past"):
+        return hour * _MINUTES + 30
+    if before in _spoken("half_to"):
+        return hour * _MINUTES - 30
     minutes, sign = before.rpartition(" ")[0], before.rpartition(" ")[2]
     count = 15 if minutes.removeprefix("a ") in _spoken("quarter") else _whole(minutes)
-    if count is None or not 0 < count < _MINUTES or sign not in {*_spoken("past"), *_spoken("to")}:
+    if count is None or not 0 < count < _MINUTES:
         return None
-    return hour * _MINUTES + (count if sign in _spoken("past") else -count)
+    if sign in _spoken("past"):
+        return hour * _MINUTES + count
+    return hour * _MINUTES - count if sign in _spoken("to") else None
 
 
 def _whole(word: str) -> int | None:
@@ -255,7 +262,10 @@ def _whole(word: str) -> int | None:
 @cache
 def _spoken(kind: str) -> frozenset[str]:
     """Return the words of a kind in all languages."""
-    return frozenset(fold_words(word) for own in _words().values() for word in own[kind])
+    found: set[str] = set()
+    for own in _words().values():
+        found.update(map(fold_words, own[kind]))
+    return frozenset(found)
 
 
 def _longest_number(words: Sequence[str], start: int) -> tuple[int, Decimal | None]:
@@ -313,12 +323,12 @@ def ordinal_words() -> Mapping[str, int]:
 @cache
 def homonyms() -> frozenset[str]:
     """Return the number words that mean something else in running text, in their language or another."""
-    return frozenset(fold_words(word) for own in _words().values() for word in own["homonyms"])
+    return _spoken("homonyms")
 
 
 @cache
 def _articles() -> frozenset[str]:
-    return frozenset(fold_words(word) for own in _words().values() for word in own["one"]) - {"uno"}
+    return _spoken("one") - {"uno"}
 
 
 @cache
@@ -329,9 +339,10 @@ def _short_magnitudes() -> frozenset[str]:
 @cache
 def share_words() -> frozenset[str]:
     """Return the words beside which a number is only a part of one, in any language: halves, points and magnitudes."""
-    kinds = ("half", "quarter", "point", "and_half", "and_quarter")
-    listed = (fold_words(phrase).split()[-1] for own in _words().values() for kind in kinds for phrase in own[kind])
-    return frozenset(listed) | magnitude_words()
+    found = set(magnitude_words())
+    for kind in ("half", "quarter", "point", "and_half", "and_quarter"):
+        found.update(phrase.split()[-1] for phrase in _spoken(kind))
+    return frozenset(found)
 
 
 @cache
@@ -347,13 +358,13 @@ def unit_words() -> frozenset[str]:
 @cache
 def plain_noes() -> frozenset[str]:
     """Return the whole answers, folded, that say no to a question of yes or no, in any language."""
-    return frozenset(" ".join(WORD.findall(fold_words(each))) for own in _words().values() for each in own["plain_no"])
+    return frozenset(" ".join(WORD.findall(answer)) for answer in _spoken("plain_no"))
 
 
 @cache
 def magnitude_words() -> frozenset[str]:
     """Return the words of `lexicon.toml` that multiply the number before them, in any language."""
-    return frozenset(fold_words(word) for own in _words().values() for word in own["magnitudes"])
+    return _spoken("magnitudes")
 
 
 def phrase_words(phrase: str) -> tuple[str, ...]:
@@ -416,8 +427,8 @@ def _cldr_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
 
 
 def _magnitude_entries(data: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
-    forms = (form for each in data["compact_decimal_formats"].values() for form in each.values())
-    for power, pattern in (entry for form in forms for entry in _items(form)):
+    forms = chain.from_iterable(each.values() for each in data["compact_decimal_formats"].values())
+    for power, pattern in chain.from_iterable(map(_items, forms)):
         text = str(pattern.pattern)
         zeros = len("".join(_ZEROS.findall(text)))
         suffix = text.replace("0", "").replace("'", "").replace("\xa0", " ").strip()
@@ -468,7 +479,10 @@ def _speller(language: str) -> Callable[[tuple[str, ...]], Decimal | None]:
 def _new_speller(language: str, own: Mapping[str, Any]) -> Callable[[tuple[str, ...]], Decimal | None]:
     listed = {fold_words(word): Decimal(str(value)) for word, value in own["numbers"].items()}
     if language == "ru":
-        times = {fold_words(word): Decimal(value) for word, value in own["magnitudes"].items() if value >= 1_000}  # noqa: PLR2004
+        times: dict[str, Decimal] = {}
+        for word, value in own["magnitudes"].items():
+            if value >= _THOUSAND:  # a hundred is a word of its own there, and listed
+                times[fold_words(word)] = Decimal(value)
         return lambda words: _sum_of(words, listed, times)
     if language not in _SPELLED:
         return lambda _: None
@@ -484,12 +498,13 @@ def _new_speller(language: str, own: Mapping[str, Any]) -> Callable[[tuple[str, 
             return None
         if text in listed:
             return listed[text]
-        whole, half = (text.removesuffix("einhalb"), text.endswith("einhalb")) if language == "de" else (text, False)
+        half = Decimal(0)
+        if language == "de" and text.endswith("einhalb"):
+            text, half = text.removesuffix("einhalb"), Decimal("0.5")
         try:
-            number = Decimal(text2num(whole, language))
+            return Decimal(text2num(text, language)) + half
         except ValueError:
             return None
-        return number + Decimal("0.5") if half else number
 
     return spell
 

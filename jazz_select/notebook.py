@@ -26,17 +26,18 @@ def text_html(value: object) -> NotebookRepr:
     """Return a value as one line of escaped text, cut if long."""
     if isinstance(value, NotebookRepr):
         return value
-    shown = f"{value:.4g}" if isinstance(value, float) else "" if value is None else as_text(value)
+    shown = "" if value is None else as_text(value)
+    if isinstance(value, float):
+        shown = f"{value:.4g}"
     return NotebookRepr(escape(in_one_line(beginning(shown, _LONGEST))))
 
 
 def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> NotebookRepr:
     """Return the nonempty facts about one thing, one a line."""
-    rows = "".join(
-        f'<tr><th scope="row" style="{_QUIET}">{text_html(name)}</th><td style="{_CELL}">{text_html(value)}</td></tr>'
-        for name, value in facts
-        if value not in (None, "", (), [])
-    )
+    rows = ""
+    for name, value in facts:
+        if value not in (None, "", (), []):
+            rows += f'<tr><th scope="row" style="{_QUIET}">{text_html(name)}</th>{_cell(value)}</tr>'
     return NotebookRepr(f'<table style="{_TABLE}">{_caption(title)}<tbody>{rows}</tbody></table>')
 
 
@@ -45,7 +46,7 @@ def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]], title: str
     if not rows and not title:
         return NotebookRepr("")
     head = "".join(f'<th scope="col" style="{_QUIET}">{text_html(name)}</th>' for name in names)
-    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows[:_MOST_ROWS])
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
     more = len(rows) - _MOST_ROWS
     foot = f'<tfoot><tr><td style="{_QUIET}">and {more} more</td></tr></tfoot>' if more > 0 else ""
     head = f"{_caption(title)}<thead><tr>{head}</tr></thead>"

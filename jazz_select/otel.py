@@ -10,7 +10,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from jazz_select.errors import MissingExtraError
 from jazz_select.json_values import is_array, is_object, json_text
@@ -77,7 +77,7 @@ CONTENT: Final[Mapping[str, str]] = {
 """Content named by the conventions."""
 TURN_CONTENT: Final[Mapping[str, str]] = {"message": "gen_ai.input.messages", "text": "gen_ai.output.messages"}
 """Likewise, of a turn."""
-_SAID_BY: Final = {"message": "user", "text": "assistant", "reply": "assistant"}
+_ROLES: Final = {"message": "user", "text": "assistant", "reply": "assistant"}
 _CLIENTS: Final = frozenset({"chat", "decide", "recall"})
 _NAMESPACE: Final = "jazz_select"
 
@@ -111,14 +111,14 @@ class OpenTelemetryHook:
         from opentelemetry import context, trace
 
         operation = OPERATIONS.get(span.kind)
-        attributes = {"gen_ai.operation.name": operation, **_model_attributes(span)} if operation else {}
-        what = attributes.get("gen_ai.request.model", span.name)
-        name = f"{operation} {what}" if operation else f"{span.kind} {span.name}"
-        own = self._tracer.start_span(
-            "retrieval" if span.kind == "recall" else name,
-            kind=trace.SpanKind.CLIENT if span.kind in _CLIENTS else trace.SpanKind.INTERNAL,
-            attributes=attributes,
-        )
+        name, attributes = f"{span.kind} {span.name}", dict[str, str]()
+        if operation:
+            attributes = {"gen_ai.operation.name": operation, **_model_attributes(span)}
+            name = f"{operation} {attributes.get('gen_ai.request.model', span.name)}"
+        if span.kind == "recall":
+            name = "retrieval"  # its source, which belongs to the name, is known at the end
+        kind = trace.SpanKind.CLIENT if span.kind in _CLIENTS else trace.SpanKind.INTERNAL
+        own = self._tracer.start_span(name, kind=kind, attributes=attributes)
         self._open[id(span)] = (own, context.attach(trace.set_span_in_context(own)))
 
     def ended(self, span: Span) -> None:
@@ -142,44 +142,47 @@ class OpenTelemetryHook:
                 own.set_attribute("gen_ai.response.finish_reasons", [as_text(value)] if value else [])
             elif value is not None and value != "":
                 own.set_attribute(keys.get(name, f"{_NAMESPACE}.{name}"), _value(value))
-        if span.kind == "recall" and (source := span.attributes.get("data_source")):
+        source, scores = span.attributes.get("data_source"), span.attributes.get("candidates")
+        if span.kind == "recall" and source:
             own.update_name(f"retrieval {as_text(source)}")
         if self._with_content:
             for name, value in span.content.items():
-                own.set_attribute(
-                    contents.get(name, f"{_NAMESPACE}.{name}"), _value(_by_convention(name, value, contents))
-                )
-            if span.kind == "recall" and isinstance(found := span.attributes.get("candidates"), dict):
-                scores = cast("dict[str, object]", found)
+                key = contents.get(name, f"{_NAMESPACE}.{name}")
+                own.set_attribute(key, _value(_by_convention(name, value, contents)))
+            if span.kind == "recall" and is_object(scores):
                 documents = [{"id": name, "score": score} for name, score in scores.items()]
                 own.set_attribute("gen_ai.retrieval.documents", _value(documents))
         if span.error:
             own.set_attribute("error.type", span.error)
-            said = as_text(span.content.get("error", "")) if self._with_content else None
-            own.set_status(StatusCode.ERROR, said)
+            # The text may quote anyone, and so is content.
+            message = as_text(span.content.get("error", "")) if self._with_content else None
+            own.set_status(StatusCode.ERROR, message)
 
 
 def _model_attributes(span: Span) -> dict[str, str]:
     if span.kind in {"chat", "decide"}:
-        provider, _, model = span.name.partition(":")
-        known = PROVIDERS.get(provider) if model else None
-        asked = {"gen_ai.request.model": model if known else span.name}
-        return {"gen_ai.provider.name": known, **asked} if known else asked
+        prefix, _, model = span.name.partition(":")
+        provider = PROVIDERS.get(prefix) if model else None
+        if provider is None:
+            return {"gen_ai.request.model": span.name}
+        return {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
     if span.kind == "tool":
         return {"gen_ai.tool.name": span.name, "gen_ai.tool.type": "function"}
-    return {"gen_ai.agent.name": span.name} if span.kind == "turn" else {}
+    if span.kind == "turn":
+        return {"gen_ai.agent.name": span.name}
+    return {}
 
 
 def _by_convention(name: str, value: object, contents: Mapping[str, str]) -> object:
     """Return content in the conventions' form: messages as roles and parts."""
     if not contents.get(name, "").endswith(".messages"):
         return value
-    said = value if is_array(value) else [{"role": _SAID_BY.get(name), "content": value}]
-    return [_message(each) if is_object(each) else each for each in said]
+    messages = value if is_array(value) else [{"role": _ROLES.get(name), "content": value}]
+    return [_message(each) if is_object(each) else each for each in messages]
 
 
-def _message(said: Mapping[str, object]) -> Mapping[str, object]:
-    return {"role": said.get("role"), "parts": [{"type": "text", "content": as_text(said.get("content"))}]}
+def _message(message: Mapping[str, object]) -> Mapping[str, object]:
+    return {"role": message.get("role"), "parts": [{"type": "text", "content": as_text(message.get("content"))}]}
 
 
 def _value(value: object) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -90,15 +91,20 @@ def _languages() -> Mapping[str, Mapping[str, list[str]]]:
 @cache
 def phrases() -> Mapping[str, frozenset[str]]:
     """Return the phrases of all languages by kind, as `phrases.toml` explains them."""
-    every = [*_languages().values()]
-    return {kind: frozenset(folded(phrase) for each in every for phrase in each[kind]) for kind in every[0]}
+    found: dict[str, set[str]] = {}
+    for kinds in _languages().values():
+        for kind, listed in kinds.items():
+            found.setdefault(kind, set()).update(map(folded, listed))
+    return {kind: frozenset(each) for kind, each in found.items()}
 
 
 @cache
 def phrases_in(language: str, kind: str) -> frozenset[str]:
     """Return the phrases of a kind in a language, or in all if it is unknown."""
     known = _tables().get(language)
-    return phrases()[kind] if known is None else frozenset(map(folded, known.get(kind, ())))
+    if known is None:
+        return phrases()[kind]
+    return frozenset(map(folded, known.get(kind, ())))
 
 
 @cache
@@ -121,7 +127,11 @@ def endings_in(language: str, kind: str) -> tuple[str, ...]:
 
 @cache
 def _all_phrases(language: str) -> frozenset[str]:
-    return frozenset(folded(phrase) for kind, each in _tables()[language].items() if kind in KINDS for phrase in each)
+    found: set[str] = set()
+    for kind, listed in _tables()[language].items():
+        if kind in KINDS:
+            found.update(map(folded, listed))
+    return frozenset(found)
 
 
 @cache
@@ -152,9 +162,10 @@ def _words_by_language(*, is_yes: bool = False) -> Mapping[str, frozenset[str]]:
         own = words.setdefault(language, set())
         for kind, listed in kinds.items():
             if kind not in _TELLING_NO_LANGUAGE:
-                own.update(word for phrase in listed for word in WORD.findall(phrase))
-    count = Counter(word for each in words.values() for word in each)
-    return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
+                own.update(chain.from_iterable(map(WORD.findall, listed)))
+    count = Counter(chain.from_iterable(words.values()))
+    # A word of two languages tells neither.
+    return {language: frozenset(word for word in own if count[word] == 1) for language, own in words.items()}
 
 
 def language_of(message: str) -> str:
@@ -172,7 +183,9 @@ def language_of_yes(message: str) -> str:
 
 def _most_told(counts: Mapping[str, int]) -> str:
     first, second = sorted(counts.values(), reverse=True)[:2]
-    return max(counts, key=counts.__getitem__) if first > second else ""
+    if first == second:
+        return ""
+    return max(counts, key=counts.__getitem__)
 
 
 def sentence_language(message: str) -> str | None:
@@ -213,15 +226,21 @@ def _telling_words(text: str, telling: Mapping[str, frozenset[str]]) -> Mapping[
 @cache
 def _answering_words(language: str) -> frozenset[str]:
     """Return the words of phrases that agree, refuse, thank or ask to wait, which are no values."""
-    return frozenset(word for kind in _ANSWERING for each in phrases_in(language, kind) for word in WORD.findall(each))
+    found: set[str] = set()
+    for kind in _ANSWERING:
+        found.update(chain.from_iterable(map(WORD.findall, phrases_in(language, kind))))
+    return frozenset(found)
 
 
 @cache
 def _own_words(language: str) -> frozenset[str]:
     """Return all words of a language in the table, those of other languages too."""
-    kinds = _languages().get(language, {})
-    listed = (phrase for kind, each in kinds.items() if kind not in _TELLING_NO_LANGUAGE for phrase in each)
-    return frozenset(word for phrase in listed for word in WORD.findall(folded(phrase)))
+    found: set[str] = set()
+    for kind, listed in _languages().get(language, {}).items():
+        if kind not in _TELLING_NO_LANGUAGE:
+            for phrase in listed:
+                found.update(WORD.findall(folded(phrase)))
+    return frozenset(found)
 
 
 def plain(message: str) -> str:
@@ -256,8 +275,8 @@ def tokens(text: str) -> list[str]:
 
 def has_any(text: str, listed: Iterable[str]) -> bool:
     """Whether a text contains one of these phrases; in scripts without spaces, anywhere."""
-    said = f" {' '.join(WORD.findall(text))} "
-    return any(f" {each} " in said or (UNPARTED.search(each) is not None and each in text) for each in listed)
+    words = f" {' '.join(WORD.findall(text))} "
+    return any(f" {each} " in words or (each in text and UNPARTED.search(each) is not None) for each in listed)
 
 
 # The readers of values say what a text says as a whole. A yes is none for each figure that its question does not show,
@@ -356,30 +375,42 @@ class Shown:
     @classmethod
     def by(cls, asked: Asked) -> "Shown":
         """Return what a question shows."""
-        given = " ".join(_texts(asked.arguments))
-        text = nfkc(f"{asked.words} {given}").casefold()
+        values = " ".join(_texts(asked.arguments))
+        text = nfkc(f"{asked.words} {values}").casefold()
         words = _words(asked.words, but=frozenset({"denies"}) | _OF_ANY_SENTENCE)
         # A value may be a "no" or a "stop": a refusal is then no repetition of it.
-        words |= _words(given, but=_REFUSING | _OF_ANY_SENTENCE)
+        words |= _words(values, but=_REFUSING | _OF_ANY_SENTENCE)
         words = words.union(*(_synonyms().get(each, ()) for each in words))
-        figures = frozenset(FIGURE.findall(text))
-        figures |= {part.strip(_EDGES) for each in figures for part in (each, *each.split("/"))}
-        days = frozenset(day for each in _ISO.findall(text) if (day := _day(each)) is not None)
-        numbers = {number for each in figures if (number := _number(each)) is not None}
-        numbers |= {Decimal(part) for each in days for part in (each.day, each.year)}
+        figures: set[str] = set()
+        for figure in FIGURE.findall(text):
+            figures.add(figure)
+            figures.update(part.strip(_EDGES) for part in (figure, *figure.split("/")))
+        numbers: set[Decimal] = set()
+        for figure in figures:
+            number = _number(figure)
+            if number is not None:
+                numbers.add(number)
+        days: set[date] = set()
+        for written in _ISO.findall(text):
+            day = _day(written)
+            if day is not None:
+                days.add(day)
+                numbers.update((Decimal(day.day), Decimal(day.year)))
         known = kinds_in("")
-        runs = {run for each in (text, *words) for run in _RUN.findall(each) if known.get(run, "no") == "no"}
+        runs: set[str] = set()
+        for each in (text, *words):
+            runs.update(run for run in _RUN.findall(each) if known.get(run, "no") == "no")
         return cls(
             words=frozenset(words),
             deeds=_deeds(asked.words),
             runs=tuple(sorted(runs, key=len, reverse=True)),
-            figures=figures,
+            figures=frozenset(figures),
             numbers=frozenset(numbers),
-            days=days,
+            days=frozenset(days),
             times=frozenset(map(_time, _CLOCK.finditer(_without_offsets(text)))),
             money=frozenset(_currencies()[each] for each in _moneys(text)),
             has_names=any(_is_name(name, value) for name, value in asked.arguments.items()),
-            sorts=tuple(sort for sort in _sorts() if not sort.isdisjoint(WORD.findall(given.casefold()))),
+            sorts=tuple(sort for sort in _sorts() if not sort.isdisjoint(WORD.findall(values.casefold()))),
         )
 
     @property
@@ -398,8 +429,10 @@ class Shown:
         """Whether a German or Dutch word is one of the question's with the ending of an adjective: "witte" of "wit"."""
         for ending in _ENDINGS:
             bare = word.removesuffix(ending)
-            is_doubled = len(bare) > 1 and bare[-1] == bare[-2]
-            if bare != word and len(bare) > 2 and not self.words.isdisjoint({bare, bare[:-1] if is_doubled else bare}):  # noqa: PLR2004
+            if bare == word or len(bare) <= 2:  # noqa: PLR2004 - too short to tell
+                continue
+            single = bare[:-1] if bare[-1] == bare[-2] else bare  # "wit" doubles its last letter in "witte"
+            if bare in self.words or single in self.words:
                 return True
         return False
 
@@ -445,7 +478,9 @@ class Shown:
         for written in _moneys(text):
             if self.money and _currencies()[written] not in self.money:
                 return written
-        return self._other_word(WORD.findall(text)) if spelt else ""
+        if not spelt:
+            return ""
+        return self._other_word(WORD.findall(text))
 
     def _has_day(self, written: str) -> bool:
         parts = {int(each) for each in _DIGITS.findall(written)}
@@ -526,10 +561,15 @@ def _deeds(asked: str) -> frozenset[str]:
     The last of several words of a name is an object, even if it is spelt like a verb: the order in "cancel_order".
     """
     names = [split_name(each) for each in asked.split()]
-    parts = [word for each in names if len(each) > 1 for word in each[:-1]]
-    verbs = ACTING.intersection(parts) or ACTING.intersection(*(names[:1] or [()]))
-    verbs = verbs or ACTING.intersection(word for each in names for word in each)
-    verbs = verbs or frozenset(parts[:1])  # no verb is known: names begin with one
+    parts = [word for name in names if len(name) > 1 for word in name[:-1]]
+    # From the surest on: a verb before an object, the verb that is the whole name, any verb in the words.
+    verbs = ACTING.intersection(parts)
+    if not verbs and names:
+        verbs = ACTING.intersection(names[0])
+    if not verbs:
+        verbs = ACTING.intersection(chain.from_iterable(names))
+    if not verbs:
+        verbs = frozenset(parts[:1])  # no verb is known: names begin with one
     return verbs.union(*(_synonyms().get(each, ()) for each in verbs))
 
 
@@ -576,8 +616,11 @@ def _texts(value: object) -> Iterator[str]:
 @cache
 def _currencies() -> Mapping[str, str]:
     """Return the currency of each of its names and signs."""
-    rows = [row.split() for row in phrases()["money"]]
-    return {word: row[0] for row in rows for word in row}
+    found: dict[str, str] = {}
+    for row in phrases()["money"]:
+        words = row.split()
+        found |= dict.fromkeys(words, words[0])
+    return found
 
 
 @cache
@@ -589,17 +632,19 @@ def _sorts() -> tuple[frozenset[str], ...]:
 @cache
 def _synonyms() -> Mapping[str, frozenset[str]]:
     """Return the words that say the same as a word."""
-    rows = [frozenset(row.split()) for row in phrases()["alike"]]
-    return {word: frozenset[str]().union(*(row for row in rows if word in row)) for each in rows for word in each}
+    found: dict[str, frozenset[str]] = {}
+    for row in phrases()["alike"]:
+        words = frozenset(row.split())
+        for word in words:
+            found[word] = found.get(word, frozenset()) | words
+    return found
 
 
 def _moneys(text: str) -> list[str]:
     """Return the names and signs of currencies in a text."""
     known = _currencies()
-    return [
-        *(each for each in text if each in known),
-        *(each for each in re.findall(r"[^\W\d_]{2,}", text) if each in known),
-    ]
+    signs_and_names = [*text, *re.findall(r"[^\W\d_]{2,}", text)]
+    return [each for each in signs_and_names if each in known]
 
 
 def _without_accents(word: str) -> str:
@@ -646,6 +691,11 @@ def _number(written: str) -> Decimal | None:
     if not marks:
         return Decimal(digits)
     last = re.split("[.,]", digits)[-1]
-    is_point = len(set(marks)) > 1 if len(marks) > 1 else len(last) != _GROUP or digits.startswith("0")
-    whole = digits[: -len(last) - 1] if is_point else digits
-    return Decimal(re.sub("[.,]", "", whole) + (f".{last}" if is_point else ""))
+    if len(marks) > 1:
+        has_fraction = len(set(marks)) > 1  # "1.234,5": the last one differs from those of thousands
+    else:
+        has_fraction = len(last) != _GROUP or digits.startswith("0")
+    if not has_fraction:
+        return Decimal(re.sub("[.,]", "", digits))
+    whole = re.sub("[.,]", "", digits[: -len(last) - 1])
+    return Decimal(f"{whole}.{last}")

@@ -126,7 +126,8 @@ def check_version(found: int, version: int) -> None:
 
 def not_saved(error: "ValidationError") -> SnapshotError:
     """Return the error for a saved value that is not valid, with the names of missing fields."""
-    if (count := error.error_count()) > _MOST_ERRORS:
+    count = error.error_count()
+    if count > _MOST_ERRORS:
         return SnapshotError(f"{count} things in it are wrong")
     lacks = [each["loc"] for each in error.errors(include_url=False) if each["type"] == "missing"]
     missing = tuple(".".join(map(str, each)) for each in lacks)

@@ -51,14 +51,17 @@ def wrong_schema(database: sqlite3.Connection, tables: Mapping[str, Collection[s
     for table, columns in tables.items():
         kind, page = found.get(table, ("", 0))
         if kind != "table" or not page:
-            is_what = "is not there" if not kind else "is a view" if kind == "view" else "is a virtual table"
-            return f"its {table} {is_what}, and has to be a table"
-        there = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
+            found_kind = {"": "nothing", "view": "a view"}.get(kind, "a virtual table")
+            return f"its {table} must be a table, got {found_kind}"
+        # By name, whether a column is hidden or computed: 0 if it is stored.
+        known = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
         for column in columns:
-            if column not in there:
+            if column not in known:
                 return f"its table {table} has no column {column}"
-            if there[column]:
-                return f"the column {column} of its table {table} is computed, and has to be stored"
+            if known[column]:
+                return f"the column {column} of its table {table} must be stored, got one that is computed"
     triggers = f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ({marks})"  # noqa: S608 - marks
     trigger = database.execute(triggers, [*tables]).fetchone()
-    return "" if trigger is None else f"its trigger {str(trigger[0])!r:.80} runs with each row; drop it"
+    if trigger is None:
+        return ""
+    return f"its trigger {str(trigger[0])!r:.80} runs with each row; drop it"

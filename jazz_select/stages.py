@@ -119,7 +119,9 @@ class Thresholds:
     def threshold(self, max_error: float) -> float:
         """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
         within = bisect_right(self.errors, max_error + _ROUNDED)
-        return self.confidences[within - 1] if within else _NEVER
+        if not within:
+            return _NEVER
+        return self.confidences[within - 1]
 
     def expected_error(self, confidence: float) -> float:
         """Return the expected share of wrong answers among those at least as confident.
@@ -130,13 +132,16 @@ class Thresholds:
         if confidence >= _NEVER:
             return 0.0
         first = bisect_left(self.confidences, -confidence, key=neg)
-        return min(1.0, self.errors[first]) if first < len(self.errors) else 1.0
+        if first >= len(self.errors):
+            return 1.0
+        return min(1.0, self.errors[first])
 
     def share_alone(self, max_error: float) -> float:
         """Return the share of the known requests that are decided within an error budget."""
         limit = self.threshold(max_error)
-        count = bisect_right(self.confidences, -limit, key=neg)
-        return count / len(self.confidences) if self.confidences and limit < _NEVER else 0.0
+        if not self.confidences or limit >= _NEVER:
+            return 0.0
+        return bisect_right(self.confidences, -limit, key=neg) / len(self.confidences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,7 @@ class LeaveOneOutConfidence:
                 sure = tuple(map(calibrated, sure))
                 errors = tuple(1 - calibrated(1 - each) for each in errors)
             shares = [total / count / MARGIN for count, total in enumerate(accumulate(errors), start=1)]
+            # Of a wider group with a lower share, the wider one counts: from the end on, the least share so far.
             least = [*accumulate(reversed(shares), min)][::-1]
             self._found[calibrated] = Thresholds(confidences=sure, errors=tuple(least))
         return self._found[calibrated]
@@ -172,10 +178,10 @@ class LeaveOneOutConfidence:
 
 def leave_one_out_confidence(answers: Iterable[tuple[float, float]]) -> LeaveOneOutConfidence:
     """Return the record of answers from (confidence, its value with the example left out) pairs."""
-    order = sorted(
-        ((round(now, 6), round(1 - left_out, 6)) for now, left_out in answers), key=lambda each: (-each[0], each[1])
-    )
-    return LeaveOneOutConfidence(confidences=tuple(now for now, _ in order), errors=tuple(doubt for _, doubt in order))
+    rounded = [(round(confidence, 6), round(1 - left_out, 6)) for confidence, left_out in answers]
+    order = sorted(rounded, key=lambda each: (-each[0], each[1]))
+    confidences = tuple(confidence for confidence, _ in order)
+    return LeaveOneOutConfidence(confidences=confidences, errors=tuple(error for _, error in order))
 
 
 def is_none_suspected(p_none: float | None) -> bool:
@@ -200,8 +206,8 @@ def listed_confidences(chances: Sequence[float], *, p_none: float | None) -> lis
     if not chances:
         return []
     first, *others = accumulate(chances, min)
-    left, total = 1 - first, sum(others)
-    share = left / total if total > left else 1.0
+    remaining, total = 1 - first, sum(others)
+    share = remaining / total if total > remaining else 1.0
     some = 1.0 if p_none is None else 1 - p_none
     return [some * first, *(some * share * each for each in others)]
 

@@ -162,10 +162,11 @@ class Trace:
     def as_json(self) -> list[dict[str, Any]]:
         """Return all spans as plain JSON values; `parent` is the index of the enclosing span, if any."""
         places = {span: place for place, span in enumerate(self.spans)}
-        return [
-            {**span.as_json(), "parent": None if span.parent is None else places.get(span.parent)}
-            for span in self.spans
-        ]
+        spans: list[dict[str, Any]] = []
+        for span in self.spans:
+            parent = None if span.parent is None else places.get(span.parent)
+            spans.append({**span.as_json(), "parent": parent})
+        return spans
 
     @classmethod
     def from_json(cls, spans: Iterable[Mapping[str, Any]]) -> "Trace":
@@ -180,10 +181,10 @@ class Trace:
             place = known.pop("parent", None)
             made = value_of(Span, known)
             if not 0 <= made.depth <= _DEEPEST:
-                raise unreadable("span", f"its depth is none from 0 to {_DEEPEST}")
+                raise unreadable("span", f"its depth must be from 0 to {_DEEPEST}, got {made.depth}")
             if place is not None:
                 if not isinstance(place, int) or not 0 <= place < len(found.spans):
-                    raise unreadable("span", f"its parent is {place!r:.80}, and not one that began before it")
+                    raise unreadable("span", f"its parent must be a span before it, got {place!r:.80}")
                 made.parent = found.spans[place]
             found.spans.append(made)
         return found
@@ -252,8 +253,10 @@ def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
 def line_of(span: Span) -> str:
     """Return a span as one line, indented by depth: name, kind, time, attributes. No content."""
     took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
-    known = " ".join(
-        f"{name}={one_line(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
-    )
-    failed = f" error={one_line(span.error)}" if span.error else ""
-    return f"{'  ' * span.depth}{span.kind} {one_line(span.name)} {took} {known}".rstrip() + failed
+    parts = [span.kind, one_line(span.name), took]
+    for name, value in span.attributes.items():
+        if value not in ("", None, [], {}):
+            parts.append(f"{name}={one_line(value)}")
+    if span.error:
+        parts.append(f"error={one_line(span.error)}")
+    return "  " * span.depth + " ".join(parts)

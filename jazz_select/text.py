@@ -44,7 +44,7 @@ _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 _PARAMETERS, _BETWEEN = "Parameters: ", "; "
 _PARAMETER = re.compile(r"(?:^|(?<=; ))([\w.$-]{1,200})(?=: |; |$)")
 _MOST_CAUSES = 3
-_LEAST_SAID = 12
+_LEAST_DESCRIPTION = 12
 """The least characters of a parameter's description that carry information."""
 _JOINING = re.compile("[-_]")
 _PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
@@ -64,13 +64,15 @@ def describe_error(error: BaseException) -> str:
     """
     if isinstance(error, BaseExceptionGroup):
         causes = _causes(cast("BaseExceptionGroup[BaseException]", error))
-        told = "; ".join(dict.fromkeys(map(describe_error, causes[:_MOST_CAUSES])))
-        return told + (f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else "")
+        described = "; ".join(dict.fromkeys(map(describe_error, causes[:_MOST_CAUSES])))
+        if len(causes) > _MOST_CAUSES:
+            described += f"; and {len(causes) - _MOST_CAUSES} more"
+        return described
     try:
-        said = _visible_line(str(error), _LONGEST_ERROR)
+        message = _visible_line(str(error), _LONGEST_ERROR)
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
-        said = ""
-    return f"{type(error).__name__}: {said}".removesuffix(": ")
+        message = ""
+    return f"{type(error).__name__}: {message}".removesuffix(": ")
 
 
 def _visible_line(text: str, limit: int) -> str:
@@ -87,7 +89,9 @@ def _cleaned_beginning(text: str, limit: int, clean_text: Callable[[str], str]) 
     read = text[: _READ_TIMES * limit]
     cleaned = clean_text(read)
     is_whole = len(read) == len(text)
-    return beginning(cleaned, limit) if is_whole or len(cleaned) > limit else f"{cleaned}…"
+    if is_whole or len(cleaned) > limit:
+        return beginning(cleaned, limit)
+    return f"{cleaned}…"
 
 
 def _causes(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
@@ -208,18 +212,21 @@ def near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6)
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean" with the nearest known name, or ""."""
     found = near(name, known)
-    return f"did you mean {found[0]!r}?" if found else ""
+    if not found:
+        return ""
+    return f"did you mean {found[0]!r}?"
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:
     """Return an unknown name, cut, with the known name it may be a misspelling of."""
-    asked = did_you_mean(name, known)
-    return f"{beginning(name, _LONGEST_NAME)}{f' ({asked})' if asked else ''}"
+    shown, suggestion = beginning(name, _LONGEST_NAME), did_you_mean(name, known)
+    return f"{shown} ({suggestion})" if suggestion else shown
 
 
 def unknown_field(name: str, known: Sequence[str], *, of: str) -> str:
     """Return the message for an unknown field."""
-    return f"is no field of a {of}; {did_you_mean(name, known) or 'there are ' + ', '.join(known)}"
+    advice = did_you_mean(name, known) or f"there are {', '.join(known)}"
+    return f"is no field of a {of}; {advice}"
 
 
 def in_words(name: str) -> str:
@@ -229,7 +236,9 @@ def in_words(name: str) -> str:
 
 def number_text(value: object) -> str:
     """Return a value as people write it: 50.0 is "50"."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
 
 
 def titled(name: str) -> str:
@@ -265,8 +274,13 @@ def nfkc(text: str) -> str:
         text = _MARKED.sub(_fewer_marks, text)
     if len(text) > LONGEST_NORMALIZED:
         return text
-    longer = {char: len(plain) for char in set(text) if len(plain := normalize("NFKC", char)) > _EXPANDED}
-    growth = sum((length - 1) * text.count(char) for char, length in longer.items())
+    longer: list[str] = []
+    growth = 0
+    for char in set(text):
+        length = len(normalize("NFKC", char))
+        if length > _EXPANDED:
+            longer.append(char)
+            growth += (length - 1) * text.count(char)
     if growth <= len(text) + _GROWTH:
         return normalize("NFKC", text)
     pieces = re.split(f"([{re.escape(''.join(longer))}]+)", text)
@@ -278,7 +292,9 @@ def nfc(text: str) -> str:
     """Return `text` in NFC form, in which one name has one spelling; marks beyond the thirtieth as in `nfkc`."""
     if text.isascii():
         return text
-    return normalize("NFC", text if len(text) <= _SHORT else _MARKED.sub(_fewer_marks, text))
+    if len(text) > _SHORT:
+        text = _MARKED.sub(_fewer_marks, text)
+    return normalize("NFC", text)
 
 
 def is_of_word(letter: str) -> bool:
@@ -318,9 +334,8 @@ def template_fields(template: str, of: str = "value") -> list[str]:
             continue
         shown = beginning(name, _LONGEST_NAME)
         if not name or name.isdecimal():
-            raise ValueError(
-                f"has braces without the name of a {of} in them; name one, or write the braces twice: {{{{}}}}"
-            )
+            problem = f"has braces without the name of a {of} in them"
+            raise ValueError(f"{problem}; name one, or write the braces twice: {{{{}}}}")
         if any(mark in name for mark in ".[]{"):
             raise ValueError(f"asks for a part of a {of}, {{{shown}}}; {of}s are texts: name one by itself")
         if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
@@ -328,7 +343,7 @@ def template_fields(template: str, of: str = "value") -> list[str]:
         names.append(name)
         widths += max(map(int, _WIDTH.findall(spec or "")), default=0)
     if widths > _MOST_PADDED:
-        raise ValueError(f"widens its fields to {widths} characters together, and {_MOST_PADDED} are enough")
+        raise ValueError(f"must widen its fields to at most {_MOST_PADDED} characters together, got {widths}")
     return names
 
 
@@ -355,13 +370,14 @@ def tokens_in(text: str) -> tuple[str, ...]:
 
 def count_of(count: int, what: str) -> str:
     """Return a count with its noun: "1 flow", "2 flows"."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def some_of(names: Collection[T], most: int, shown: Callable[[T], str] = str) -> str:
     """Return the first `most` names, each as it is `shown`, and how many more there are."""
+    listed = ", ".join(map(shown, islice(names, most)))
     more = len(names) - most
-    return ", ".join(map(shown, islice(names, most))) + (f" and {more} more" if more > 0 else "")
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def beginning(text: str, limit: int) -> str:
@@ -398,8 +414,10 @@ def at_word(text: str, limit: int) -> str:
 
 def with_parameters(about: str, parameters: Sequence[tuple[str, str]]) -> str:
     """Return a tool's description with its parameters and their descriptions."""
-    listed = "; ".join(f"{name}: {said}" if said else name for name, said in parameters)
-    return " ".join(part for part in (about, f"{_PARAMETERS}{listed}" if listed else "") if part)
+    if not parameters:
+        return about
+    listed = "; ".join(f"{name}: {description}" if description else name for name, description in parameters)
+    return join_sentences(about, f"{_PARAMETERS}{listed}" if listed else "")
 
 
 def at_word_with_parameters(text: str, limit: int) -> str:
@@ -410,18 +428,20 @@ def at_word_with_parameters(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     about, mark, listed = text.rpartition(_PARAMETERS)
-    starts = [(each.start(1), each.end(1)) for each in islice(_PARAMETER.finditer(listed), limit)] if mark else []
-    if not starts or starts[0][0]:
+    spans = [each.span(1) for each in islice(_PARAMETER.finditer(listed), limit)] if mark else []
+    if not spans or spans[0][0]:
         return at_word(text, limit)
-    ends = [*(start - len(_BETWEEN) for start, _ in starts[1:]), len(listed)]
-    names = [listed[start:end] for start, end in starts]
-    said = [listed[name_end:end].removeprefix(":").strip() for (_, name_end), end in zip(starts, ends, strict=True)]
+    names = [listed[start:end] for start, end in spans]
+    ends = [*(start - len(_BETWEEN) for start, _ in spans[1:]), len(listed)]
+    descriptions: list[str] = []
+    for (_, name_end), end in zip(spans, ends, strict=True):
+        descriptions.append(listed[name_end:end].removeprefix(":").strip())
     bare = with_parameters("", [(name, "") for name in names])
     room = limit - len(about) - len(bare)
     if room <= 0:
         return f"{at_word(about.strip(), max(limit - len(bare), limit // 4))} {at_word(bare, limit)}"
     each = room // len(names) - len(": […] ")
-    kept = [at_word(text, each) if each >= _LEAST_SAID else "" for text in said]
+    kept = [at_word(text, each) if each >= _LEAST_DESCRIPTION else "" for text in descriptions]
     return with_parameters(about.strip(), list(zip(names, kept, strict=True)))
 
 

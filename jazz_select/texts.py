@@ -50,16 +50,14 @@ class Texts:
                 for table in self._tables.values():
                     table[name] = value
                 continue
-            own = value
-            for key, text in own.items():
+            for key, text in value.items():
                 _check(f"{name}.{key}", key, text)
-            needed = [] if name in self._tables else [key for key in english if not key.startswith(_REASON)]
-            missing = [key for key in needed if key not in own]
-            if missing:
+            missing = [key for key in english if key not in value and not key.startswith(_REASON)]
+            if missing and name not in self._tables:
                 whole = "a new language needs every sentence of [en] in jazz_select/texts.toml"
                 raise ConfigError(f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}")
             reasons = {key: text for key, text in english.items() if key.startswith(_REASON)}
-            self._tables[name] = {**reasons, **self._tables.get(name, {}), **own}
+            self._tables[name] = {**reasons, **self._tables.get(name, {}), **value}
 
     def in_language_of(self, messages: Iterable[str]) -> "Sentences":
         """Return the sentences in the language of a conversation, its latest message first; else in English."""
@@ -89,8 +87,9 @@ def conversation_language(messages: Iterable[str]) -> str:
     """
     first = ""
     for each in messages:
-        if (found := sentence_language(each)) is not None:
-            return found
+        language = sentence_language(each)
+        if language is not None:
+            return language
         first = each
     return language_of(first) if first else ""
 
@@ -134,7 +133,13 @@ def _check(place: str, key: str, text: object) -> None:
         raise ConfigError(f"texts: {place} {error}") from error
     wanted = {name for _, name, _, _ in Formatter().parse(english[key]) if name is not None}
     if named != wanted:
-        lacks = ", ".join(f"{{{name}}}" for name in sorted(wanted - named))
-        more = ", ".join(f"{{{name}}}" for name in sorted(named - wanted))
-        problem = "; ".join(filter(None, (lacks and f"it lacks {lacks}", more and f"nothing fills {more}")))
-        raise ConfigError(f"texts: {place}: {problem}")
+        problems: list[str] = []
+        if wanted - named:
+            problems.append(f"it lacks {_in_braces(wanted - named)}")
+        if named - wanted:
+            problems.append(f"nothing fills {_in_braces(named - wanted)}")
+        raise ConfigError(f"texts: {place}: {'; '.join(problems)}")
+
+
+def _in_braces(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -86,8 +86,9 @@ def excess_of_names(names: Iterable[str]) -> str:
 
     Names are compared in all their spellings, so they cost far more than values, which are only handed on.
     """
-    is_within = sum(map(len, names)) <= MOST_COMPARED
-    return "" if is_within else f"names of more than {MOST_COMPARED} characters together"
+    if sum(map(len, names)) <= MOST_COMPARED:
+        return ""
+    return f"names of more than {MOST_COMPARED} characters together"
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, list[str]]:
@@ -130,7 +131,9 @@ def stem(word: str) -> str:
         return word
     if word.endswith("ies") and len(word) > _SHORTEST_PLURAL:
         return f"{word[:-3]}y"
-    return word[:-2] if word.endswith(("sses", "xes", "zes", "ches", "shes")) else word[:-1]
+    if word.endswith(("sses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1]
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -140,9 +143,12 @@ def stems(text: str) -> tuple[str, ...]:
 
 def input_words(schema: object) -> frozenset[str]:
     """Return the words in the names of a tool's inputs."""
-    fields = cast("Mapping[str, Any]", schema).get("properties") if isinstance(schema, Mapping) else None
-    names = cast("Mapping[object, Any]", fields) if isinstance(fields, Mapping) else ()
-    return frozenset(word for name in names for word in stems(str(name)[:LONGEST]))
+    fields: object = cast("Mapping[str, Any]", schema).get("properties") if isinstance(schema, Mapping) else None
+    found: set[str] = set()
+    if isinstance(fields, Mapping):
+        for name in cast("Mapping[object, Any]", fields):
+            found.update(stems(str(name)[:LONGEST]))
+    return frozenset(found)
 
 
 # --- word classes: verbs that act or only look, and opposites --------------------
@@ -198,6 +204,10 @@ def are_opposites(one: str, other: str) -> bool:
 
 def opposites_of(word: str) -> frozenset[str]:
     """Return every word that would undo this one, real or not."""
-    listed = {other for pair in OPPOSITE if word in pair for other in pair - {word}}
-    prefixed = {prefix + word for prefix in _UNDOING}
-    return frozenset(listed | prefixed | {word.removeprefix(prefix) for prefix in _UNDOING} - {word, ""})
+    found: set[str] = set()
+    for pair in OPPOSITE:
+        if word in pair:
+            found |= pair
+    for prefix in _UNDOING:
+        found |= {prefix + word, word.removeprefix(prefix)}
+    return frozenset(found - {word, ""})

@@ -221,6 +221,7 @@ def test_a_text_is_cut_before_it_is_cleaned(text: str, kept: str) -> None:
 
 @pytest.mark.parametrize("text", ["yes, " * 790, " - " * 1_300, "yes and " * 490, "no, " * 990 + "?"], ids=len)
 def test_a_message_of_many_additions_is_read_in_so_many_steps(text: str) -> None:
+    read_consent(text[:20])  # the tables of its language are read once
     with steps() as called:
         assert read_consent(text).answer == "neither"
     assert called["startswith"] + called["casefold"] < 10_000
@@ -240,7 +241,7 @@ WIDE = {
 
 @pytest.mark.parametrize("template", WIDE.values(), ids=WIDE)
 def test_a_template_of_an_author_formats_within_bounds(template: str) -> None:
-    with pytest.raises(ConfigError, match=r"problem of the input 'day' (formats \{value\}|widens)"):
+    with pytest.raises(ConfigError, match=r"problem of the input 'day' (formats \{value\}|must widen)"):
         Input(name="day", problem=template)
     with pytest.raises(ConfigError, match=r"texts: wrong_value"):
         Texts({"wrong_value": template + "{input}"})
@@ -253,7 +254,7 @@ def test_a_file_with_such_a_template_is_refused_with_its_place(tmp_path: Any, fi
     (tmp_path / "flows.yaml").write_text(
         f"name: n\ndescription: Say d\ncondition: c\nchain: [x]\ntools: [x]\n{entry}\n", encoding="utf-8"
     )
-    with pytest.raises(FlowValidationError, match=r"(?s)flows\.yaml.*(formats|widens)"):
+    with pytest.raises(FlowValidationError, match=r"(?s)flows\.yaml.*(formats|must widen)"):
         load_flows(tmp_path, FlowRegistry(min_examples=0))
 
 

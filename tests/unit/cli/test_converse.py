@@ -97,10 +97,10 @@ def test_an_agent_of_ones_own(jazz: Jazz, talks: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        pytest.param(["--agent", "own_agent"], "is told as package.module:factory", id="no factory"),
+        pytest.param(["--agent", "own_agent"], "must be package.module:factory", id="no factory"),
         pytest.param(["--agent", "not_there:make"], "ModuleNotFoundError", id="no module"),
         pytest.param(["--agent", "json:nothing"], "has no attribute", id="no such name"),
-        pytest.param(["--agent", "json:__name__"], "is no function", id="no function"),
+        pytest.param(["--agent", "json:__name__"], "must be a function", id="no function"),
         pytest.param(["--tools", "nowhere"], "there is no such package, folder or file", id="no tools"),
         pytest.param(["--flows", "nowhere"], "nowhere", id="no flows"),
     ],

@@ -58,7 +58,7 @@ def events(*frames: bytes) -> Act:
 
 
 CASES: list[tuple[str, Act, type[Exception], str]] = [
-    ("401", says(401, {}), ServiceKeyError, "no key was given"),
+    ("401", says(401, {}), ServiceKeyError, "it requires a key"),
     ("403", problem(403, "forbidden"), ServiceKeyError, "key"),
     ("421", problem(421, "wrong_host", "for localhost"), ServiceError, "for localhost"),
     ("413", problem(413, "content_too_large", "too large"), ServiceError, "too large"),

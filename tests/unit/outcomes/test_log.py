@@ -510,21 +510,21 @@ _COMPUTED = "ALTER TABLE entries ADD COLUMN reason TEXT AS (hex(zeroblob(5000000
 GIVEN = {
     "a view of entries without end": (
         f"DROP TABLE entries; CREATE VIEW entries AS {_ENTRIES}",
-        "its entries is a view",
+        "its entries must be a table, got a view",
     ),
     "a view of feedback without end": (
         f"DROP TABLE feedback; CREATE VIEW feedback AS {_FEEDBACK}",
-        "its feedback is a view",
+        "its feedback must be a table, got a view",
     ),
     "a virtual table": (
         f"DROP TABLE feedback; CREATE VIRTUAL TABLE feedback USING fts5({_OF_FEEDBACK});",
-        "its feedback is a virtual table",
+        "its feedback must be a table, got a virtual table",
     ),
-    "no table": ("DROP TABLE feedback;", "its feedback is not there"),
+    "no table": ("DROP TABLE feedback;", "its feedback must be a table, got nothing"),
     "a missing column": ("ALTER TABLE entries RENAME COLUMN took_s TO took;", "has no column took_s"),
     "a computed column": (
         f"ALTER TABLE entries RENAME COLUMN reason TO before; {_COMPUTED}",
-        "the column reason of its table entries is computed",
+        "the column reason of its table entries must be stored",
     ),
     "a trigger": (
         f"CREATE TRIGGER late AFTER INSERT ON entries BEGIN INSERT INTO feedback {_FEEDBACK} END;",
@@ -560,7 +560,7 @@ def test_a_view_that_takes_the_place_of_a_table_later_is_refused_too(path: Path)
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.executescript(GIVEN["a view of entries without end"][0])
         for reads in (lambda: list(log.read()), log.agents, lambda: log.has("x")):
-            with pytest.raises(OutcomeLogError, match="is a view"):
+            with pytest.raises(OutcomeLogError, match="must be a table, got a view"):
                 reads()
 
 
