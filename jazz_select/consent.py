@@ -646,12 +646,25 @@ class _ReadMessage:
             return "aside" if labels else ""
         if len(said) == 1 and said[0].is_any("no"):
             return "no"  # though it is a word of the question
+        if self._hesitates_before_no(said):
+            return "no"
         if said[0].kind != "yes" and said[0].is_any("adds"):
             said = said[1:]
         answers = [each.kind for each in said if each.kind != "beside"]
         if not answers:
             return "beside"
         return answers[0] if self._is_answer(clauses, said) else ""
+
+    def _hesitates_before_no(self, said: Sequence[_Label]) -> bool:
+        """Whether nothing but a no follows words of second thoughts: "actually, forget it", "wait, no"."""
+        corrects = phrases_in(self.language, "corrects")
+        first_answer = 0
+        for label in said:
+            if label.kind != "waits" and label.phrase not in corrects:
+                break
+            first_answer += 1
+        answers = said[first_answer:]
+        return bool(first_answer and answers) and all(label.kind == "no" for label in answers)
 
     def _is_answer(self, clauses: Sequence[_Clause], said: Sequence[_Label]) -> bool:
         """Whether what clauses say is only a yes or only a no, perhaps to words of the question."""

@@ -30,6 +30,7 @@ YES: Final = listed("""
 NO: Final = listed("""
     no | No, thanks. | don't | never mind | stop! | please don't do it | cancel | n | 👎 | ❌ | no, keep it | no wait
     no, don't drop it | don't drop A-1 | no, don't
+    actually, forget it | wait, no | sorry, don't | oops, no, stop | moment, nein | aspetta, no | rather not | let's not
     Nein | nein, danke | lieber nicht | Abbrechen | no, gracias | mejor no | Cancelar | olvídalo
     Non | non merci | annulez | laisse tomber | no grazie | annulla | lascia perdere | Нет | не надо | отмена
     いいえ | やめてください。 | キャンセルしてください
