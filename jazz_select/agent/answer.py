@@ -566,12 +566,22 @@ class AnswerWriter:
             return say("about", title=self.titles.flow(top.name))
         if state.status == "failed":
             return join_sentences(say("broken"), _turn_to(contact))
-        offers = ", ".join(self.offers()[:_MOST_OFFERED])
+        offers = ", ".join(self._nearest_offers(state))
         can_do = say("can_do", titles=offers) if offers else ""
         asks_nothing = is_courtesy(state.request.message) or not state.request.message.strip()
         if can_do and asks_nothing:
             return can_do
         return join_sentences(say("no_flow"), can_do)
+
+    def _nearest_offers(self, state: TurnState) -> list[str]:
+        """Return a few titles of what the agent can do; of many, those that recall found nearest."""
+        offers = list(self.offers())
+        if len(offers) > _MOST_OFFERED and state.selection is not None:
+            places: dict[str, int] = {}
+            for place, candidate in enumerate(state.selection.decision.candidates):
+                places.setdefault(self.titles.flow(candidate.flow_name), place)
+            offers.sort(key=lambda title: places.get(title, len(places)))
+        return offers[:_MOST_OFFERED]
 
     def _queued_text(self, state: TurnState) -> str:
         """Say which flows of this message wait for the one on top, but for those that call it."""
@@ -620,11 +630,15 @@ def _taken_over(state: TurnState, titles: Titles, contact: str) -> list[str]:
     texts: list[str] = []
     speaks_for_itself = False
     for run in state.runs:
-        if run.status in {"done", "failed"} or run.refusal:
-            texts.append(worded(run, titles, contact))
         flow = titles.find(run.flow)
-        if run.status == "done" and flow is not None and flow.handover:
-            speaks_for_itself = True
+        own_reply = ""
+        if flow is not None and flow.handover:
+            if flow.manual:
+                own_reply = _filled_reply(flow, run)
+            if own_reply or run.status == "done":
+                speaks_for_itself = True
+        if run.status in {"done", "failed"} or run.refusal or own_reply:
+            texts.append(worded(run, titles, contact))
     if speaks_for_itself:
         return texts
     subject = ""

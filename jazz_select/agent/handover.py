@@ -58,6 +58,9 @@ class Handover:
             # What was asked of a user who is stuck leads nowhere; what was answered beside a flow that failed stays.
             state = replace(state, text="")
         state = await self.running.run_handover(state, flow.name)
+        if state.status in {"open", "blocked"}:
+            # The flow cannot run without a model, or a tool refused it. A person takes over all the same.
+            state = replace(state, status="handed_over")
         # What waits is not asked again beside it.
         return replace(state, reason=why, resumed="")
 

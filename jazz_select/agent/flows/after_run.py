@@ -151,12 +151,17 @@ def with_dropped(notes: tuple[str, ...], chains: Iterable[Chain]) -> tuple[str, 
 
 
 def with_handover(state: TurnState, flows: KnownFlows) -> TurnState:
-    """Return the state as handed over to a person if the author's flow for that was done, and no call waits."""
+    """Return the state as handed over to a person if the author's flow for that was done, and no call waits.
+
+    A manual flow for that is done as soon as it is reached: its steps are the person's.
+    """
     if state.pending is not None:
         return state
     for run in state.runs:
         flow = flows.find(run.flow)
-        if run.status == "done" and flow is not None and flow.handover:
+        if flow is None or not flow.handover:
+            continue
+        if run.status == "done" or (run.status == "blocked" and flow.manual):
             return replace(state, status="handed_over")
     return state
 

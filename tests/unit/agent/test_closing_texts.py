@@ -83,6 +83,17 @@ async def test_a_turn_ends_with_words(options: dict[str, Any], status: str, text
     assert (result.status, result.text) == (status, text)
 
 
+async def test_of_many_flows_those_that_recall_found_nearest_are_offered() -> None:
+    registry = FlowRegistry(min_examples=0)
+    for number in range(8):
+        Flow(name=f"fix_{number}", title=f"Repair {number}", condition="c", registry=registry)
+    near = ListMemory(metadata("fix_7", "fix_5"))
+    made = make_agent(FlowSelector(None, registry, near, "desk"), [Tool(name="act", function=works)])
+    result = await made.turn("fix it")
+    offered = "Repair 7, Repair 5, Repair 0, Repair 1, Repair 2, Repair 3"
+    assert result.text == f"I found nothing here that fits this. I can help with: {offered}."
+
+
 DOWN = ScriptedModel(ModelError("m", "down", retryable=False))
 OTHERS: list[Any] = [
     pytest.param({"guards": [fails]}, id="a guard that fails"),

@@ -239,6 +239,36 @@ async def test_who_talks_to_the_person_already_is_not_handed_over_again() -> Non
     assert [flow.name for flow in over.conversation.flows] == ["person"]
 
 
+PERSONAL: dict[str, tuple[dict[str, Any], str]] = {
+    "a manual flow says its reply": ({"manual": True, "reply": "Call 112 first."}, "Call 112 first."),
+    "a manual flow without a reply": ({"manual": True}, "I hand this over to a person: A person."),
+    "a manual flow whose reply lacks a fact": (
+        {"manual": True, "reply": "Call {phone}."},
+        "I hand this over to a person: A person.",
+    ),
+}
+
+
+def agent_of_person(found: Sequence[str], **fields: Any) -> Agent:
+    registry = flows(person=False)
+    Flow(name="person", title="A person", handover=True, registry=registry, **fields)
+    selector = FlowSelector(None, registry, ListMemory(metadata(*found) if found else []), "desk", policy=TAKE_FIRST)
+    return make_agent(selector, tools([]), handover_after=LIMIT)
+
+
+@pytest.mark.parametrize(("fields", "text"), PERSONAL.values(), ids=list(PERSONAL))
+async def test_a_manual_flow_that_hands_over_is_done_by_the_person(fields: dict[str, Any], text: str) -> None:
+    (over,) = await talk(agent_of_person(["person"], **fields), "a human please")
+    assert (over.status, over.text) == ("handed_over", text)
+
+
+@pytest.mark.parametrize("fields", [{"manual": True}, {"steps": ["Ring the desk."]}], ids=["manual", "without a chain"])
+async def test_a_person_takes_over_though_the_flow_for_that_cannot_run_here(fields: dict[str, Any]) -> None:
+    *_, over = await talk(agent_of_person([], **fields), "abc", "def", "ghi")
+    assert (over.status, over.reason) == ("handed_over", "3 messages in a row were not understood")
+    assert over.text == "I hand this over to a person: A person."
+
+
 async def test_a_conversation_that_was_saved_before_is_read() -> None:
     (begun,) = await talk(agent("visit"), "visit")
     saved: dict[str, Any] = json.loads(begun.conversation.to_json())
