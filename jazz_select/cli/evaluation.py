@@ -366,8 +366,8 @@ def _logged_requests(log: Path, settings: "Settings") -> list[str]:
 def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterator[RenderableType]:
     yield line(fill_template("[bold]{base}[/] → [bold]{head}[/]", found))
     if found.flows.any:
-        told = found.flows.in_words
-        yield facts({f"flows {what}": styled(", ".join(told[what]), style, limit=1_000) for what, style in _FLOWS_ARE})
+        names = found.flows.in_words
+        yield facts({f"flows {what}": styled(", ".join(names[what]), style, limit=1_000) for what, style in _FLOWS_ARE})
     before, after = found.before.figures, found.after.figures
     sides = [{"what": what, "before": before[what], "after": after[what]} for what in before]
     yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})

@@ -156,13 +156,13 @@ def _move(store: OverlayStore, source: "LogSource | None", settings: "Settings",
     before = known.live
     with nullcontext() if source is None or given.promote else writable_log(source) as log:
         overlay = store.change(change)
-        told = _tell_rolled_back(log, given, known, overlay)
+        report = _tell_rolled_back(log, given, known, overlay)
     now, earlier = _version_label(overlay.live, overlay), _version_label(before, overlay)
     moved = f"{now} is live; before: {earlier}. Your flows are unchanged."
     after = "replicas that run sync the index by themselves; else jazz-select sync does"
     if isinstance(store, OverlayFile):
         after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': store.file}))}"
-    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [*told, after], json=given.json)
+    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [*report, after], json=given.json)
 
 
 def _tell_rolled_back(log: OutcomeLog | None, given: "LearnCommand", before: Overlay, after: Overlay) -> list[str]:

@@ -178,11 +178,11 @@ def show(report: Iterable[RenderableType], console: Console | None = None) -> No
 
 
 def tell(
-    told: object, shown: Iterable[RenderableType], notes: Iterable[str] = (), *, json: bool, prefix: str = ""
+    outcome: object, shown: Iterable[RenderableType], notes: Iterable[str] = (), *, json: bool, prefix: str = ""
 ) -> None:
     """Print the outcome of a command: as JSON, which contains the notes, or as a report followed by the notes."""
     if json:
-        emit(told)
+        emit(outcome)
         return
     show(shown)
     for note in notes:

@@ -188,11 +188,11 @@ def review(
     words: dict[str, tuple[str, ...] | None] = {}
     for given in accept:
         found = ids_of(given, corrected)
-        said = [each for entry in found for each in log.feedback(entry) if each.right is not None]
-        if not said:
+        labels = [each for entry in found for each in log.feedback(entry) if each.right is not None]
+        if not labels:
             raise ConfigError(f"--accept: nobody said what is right for an entry {given!r:.80} of agent {agent_id}")
         # `max` returns the first of equals: from the end, the last word of the weightiest source.
-        words[found[0]] = max(reversed(said), key=lambda each: each.source.weight).right
+        words[found[0]] = max(reversed(labels), key=lambda each: each.source.weight).right
     for given in undo:
         found = ids_of(given, corrected)
         if not found and not ids_of(given, learned):
@@ -418,14 +418,14 @@ def _right(entry: Logged) -> frozenset[str]:
     return frozenset(entry.right or ())
 
 
-def _merge_entries(said: Sequence[Logged], why: str = "") -> Correction:
+def _merge_entries(entries: Sequence[Logged], why: str = "") -> Correction:
     """Return what several entries say of one request as one correction."""
     return Correction(
-        request=yaml_text(said[0].request),
-        right=said[0].right or (),
-        first=said[-1].first,
-        ids=tuple(each.id for each in said),
-        sources=tuple(dict.fromkeys(map(_source, said))),
+        request=yaml_text(entries[0].request),
+        right=entries[0].right or (),
+        first=entries[-1].first,
+        ids=tuple(each.id for each in entries),
+        sources=tuple(dict.fromkeys(map(_source, entries))),
         why=why,
     )
 

@@ -184,8 +184,8 @@ def feedback_by_entry(rows: Iterable[Sequence[Any]]) -> dict[str, list[Feedback]
     """
     found: dict[str, list[Feedback]] = {}
     for row in rows:
-        entry, said = feedback_of_row(row)
-        found.setdefault(entry, []).append(said)
+        entry, feedback = feedback_of_row(row)
+        found.setdefault(entry, []).append(feedback)
     return found
 
 
@@ -216,7 +216,7 @@ def _read_list(text: object, kind: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
+def logged(row: tuple[Any, ...], feedback: Sequence[Feedback] = ()) -> Logged:
     """Build an entry from a row of `COLUMNS` and what was said about it."""
     _check_row(row)
     values = dict(zip(_FIELDS, row, strict=False))  # the columns of the source come behind them
@@ -226,7 +226,7 @@ def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     for name in ("alone", "asked", "sure"):  # SQLite has no booleans
         values[name] = bool(values[name])
     values["chosen_by"] = _source(*row[-OF_SOURCE:])
-    correction = correction_of(said)
+    correction = correction_of(feedback)
     if correction is not None:
         values |= {"right": correction.right, "corrected_by": correction.source, "note": correction.note}
         values["corrected_at"] = correction.at
@@ -255,12 +255,12 @@ class RecallAnswer:
     differs: bool | None
 
 
-def recall_answer(row: tuple[Any, ...], said: Sequence[Feedback], *, sure: bool) -> RecallAnswer:
+def recall_answer(row: tuple[Any, ...], feedback: Sequence[Feedback], *, sure: bool) -> RecallAnswer:
     """Build an answer from a row of place, id, first candidate, its confidence, chosen flows, `asked` and kind."""
     n, _, flow, confidence, chosen, asked, kind = row
     if type(n) is not int or not isinstance(flow, str) or not isinstance(confidence, int | float):
         raise ValueError("an entry in which recall was sure has no first candidate")
-    correction = correction_of(said)
+    correction = correction_of(feedback)
     right: Sequence[str] | None = None
     if correction is not None and correction.source.kind == "person" and correction.right is not None:
         right = correction.right

@@ -268,9 +268,9 @@ class FileLogStore:
         with _reading(self.path) as database:
             rows = database.execute(f"{_READ}{where} ORDER BY n", wanted)
             while batch := rows.fetchmany(_READ_AT_ONCE):
-                said = _feedback_in(database, [row[0] for row in batch])
+                feedback = _feedback_in(database, [row[0] for row in batch])
                 for row in batch:
-                    yield logged(row, said.get(row[0], ()))
+                    yield logged(row, feedback.get(row[0], ()))
 
     def entry(self, entry: str) -> Logged | None:
         """Return the entry of this id."""
@@ -299,9 +299,9 @@ class FileLogStore:
             others = database.execute(_NEARLY_SURE, (among, agent_id, least)).fetchall()
             persons = "SELECT entry FROM feedback WHERE source_kind = 'person'"
             spoken_of = {entry for (entry,) in database.execute(persons)}
-            said = _feedback_in(database, [row[1] for row in (*sure, *others) if row[1] in spoken_of])
-            answers = [recall_answer(row, said.get(row[1], ()), sure=True) for row in sure]
-            answers += [recall_answer(row, said.get(row[1], ()), sure=False) for row in others]
+            feedback = _feedback_in(database, [row[1] for row in (*sure, *others) if row[1] in spoken_of])
+            answers = [recall_answer(row, feedback.get(row[1], ()), sure=True) for row in sure]
+            answers += [recall_answer(row, feedback.get(row[1], ()), sure=False) for row in others]
         return tuple(sorted(answers, key=lambda each: each.n))
 
     def agents(self, *, corrected: bool) -> dict[str, int]:

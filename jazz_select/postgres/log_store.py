@@ -224,8 +224,8 @@ class PostgresLogStore:
 
         def read_page(connection: Row) -> tuple[int, list[Logged]]:
             rows = connection.execute(statement, values).fetchall()
-            said = self._feedback_of(connection, [row[1] for row in rows])
-            return (rows[-1][0] if rows else 0), [logged(row[1:], said.get(row[1], ())) for row in rows]
+            feedback = self._feedback_of(connection, [row[1] for row in rows])
+            return (rows[-1][0] if rows else 0), [logged(row[1:], feedback.get(row[1], ())) for row in rows]
 
         while True:
             last, found_entries = self._run_reading(read_page)
@@ -266,9 +266,9 @@ class PostgresLogStore:
         def read_answers(connection: Row) -> list[RecallAnswer]:
             sure = connection.execute(_SURE, values).fetchall()
             others = connection.execute(_NEARLY_SURE, values).fetchall()
-            said = self._feedback_of(connection, [row[1] for row in (*sure, *others)])
-            answers = [recall_answer(row, said.get(row[1], ()), sure=True) for row in sure]
-            answers += [recall_answer(row, said.get(row[1], ()), sure=False) for row in others]
+            feedback = self._feedback_of(connection, [row[1] for row in (*sure, *others)])
+            answers = [recall_answer(row, feedback.get(row[1], ()), sure=True) for row in sure]
+            answers += [recall_answer(row, feedback.get(row[1], ()), sure=False) for row in others]
             return answers
 
         return tuple(sorted(self._run_reading(read_answers), key=lambda each: each.n))
@@ -307,9 +307,9 @@ class PostgresLogStore:
     def _feedback_of(self, connection: Row, entries: Sequence[str]) -> dict[str, list[Feedback]]:
         if not entries:
             return {}
-        said = sql.SQL("SELECT {} FROM jazz_select.feedback WHERE log = %s AND entry = ANY(%s) ORDER BY n")
+        query = sql.SQL("SELECT {} FROM jazz_select.feedback WHERE log = %s AND entry = ANY(%s) ORDER BY n")
         asked = [_storable(each) for each in entries]
-        return feedback_by_entry(connection.execute(said.format(_names(FEEDBACK_COLUMNS)), (self._log, asked)))
+        return feedback_by_entry(connection.execute(query.format(_names(FEEDBACK_COLUMNS)), (self._log, asked)))
 
     def _run_reading(self, read: Callable[[Row], T]) -> T:
         try:

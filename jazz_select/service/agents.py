@@ -291,28 +291,28 @@ def _problem(error: ErrorDetails) -> str:
     return f"{setting_problem(setting, where, [error['msg']], error['input'])}{known_keys}"
 
 
-def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSource:
+def _source(agent_id: str, entry: _Agent, base: Settings, file: Path) -> AgentSource:
     given: dict[str, Any] = {
         "agent_id": agent_id,
-        **({} if told.flows is None else {"flows": told.flows}),
-        "learned": told.learned,
-        "evidence": told.evidence,
-        **told.model_dump(include=_AS_SET, exclude_none=True),
+        **({} if entry.flows is None else {"flows": entry.flows}),
+        "learned": entry.learned,
+        "evidence": entry.evidence,
+        **entry.model_dump(include=_AS_SET, exclude_none=True),
     }
     given |= {name: None for name in ("llm", "decider") if given.get(name) in {"", "none"}}
-    for each in (*told.key_sha256, *told.teach_key_sha256):
+    for each in (*entry.key_sha256, *entry.teach_key_sha256):
         if not _SHA256.fullmatch(each):
             msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
             raise ConfigError(msg)
-    keys, names = keys_of_files(told.key_file)
-    teachers, teacher_names = keys_of_files(told.teach_key_file)
-    own = told.model_dump(include=_OWN)
+    keys, names = keys_of_files(entry.key_file)
+    teachers, teacher_names = keys_of_files(entry.teach_key_file)
+    own = entry.model_dump(include=_OWN)
     return AgentSource(
         settings=base.model_copy(update=given),
-        keys=tuple(dict.fromkeys((*told.key_sha256, *told.teach_key_sha256, *keys, *teachers))),
+        keys=tuple(dict.fromkeys((*entry.key_sha256, *entry.teach_key_sha256, *keys, *teachers))),
         key_names={**names, **teacher_names},
-        teachers=frozenset((*told.teach_key_sha256, *teachers)),
+        teachers=frozenset((*entry.teach_key_sha256, *teachers)),
         agents_file=file,
-        has_flows=told.flows is not None,
+        has_flows=entry.flows is not None,
         **own,
     )

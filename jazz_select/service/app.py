@@ -106,26 +106,26 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def _operation(told: Operation) -> dict[str, Any]:
+def _operation(operation: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
-    if told.gives is not None:
-        content = {"application/json": {"schema": _ref(told.gives)}}
-    if told.name == "turn":
+    if operation.gives is not None:
+        content = {"application/json": {"schema": _ref(operation.gives)}}
+    if operation.name == "turn":
         content["text/event-stream"] = {"schema": {"type": "string"}}
     responses: dict[str, Any] = {"200": {"description": "Done.", "content": content}}
-    if told.name == "readyz":
+    if operation.name == "readyz":
         responses["503"] = {"description": "Not now.", "content": content}
     problem = {"application/problem+json": {"schema": _ref(ProblemAnswer)}}
-    responses |= {str(each): {"description": _PROBLEMS[each], "content": problem} for each in told.statuses}
-    made: dict[str, Any] = {"operationId": told.name, "summary": told.summary, "responses": responses}
-    if told.public:
+    responses |= {str(each): {"description": _PROBLEMS[each], "content": problem} for each in operation.statuses}
+    made: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary, "responses": responses}
+    if operation.public:
         made["security"] = []
-    if "{name" in told.path:
+    if "{name" in operation.path:
         made["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
-    if told.body is not None:
+    if operation.body is not None:
         made["requestBody"] = {
-            "required": any(field.is_required() for field in told.body.model_fields.values()),
-            "content": {"application/json": {"schema": _ref(told.body), "example": told.example}},
+            "required": any(field.is_required() for field in operation.body.model_fields.values()),
+            "content": {"application/json": {"schema": _ref(operation.body), "example": operation.example}},
         }
     return made
 
@@ -144,28 +144,28 @@ def _html() -> bytes:
     ).encode()
 
 
-def _section(told: Operation) -> Iterator[str]:
-    yield f'<section id="{told.name}"><h2><b>{told.method}</b> {escape(_path(told))}</h2>'
-    yield f"<p>{escape(told.summary).replace('`', '')}</p>"
-    if told.body is not None:
-        schema = told.body.model_json_schema()
+def _section(operation: Operation) -> Iterator[str]:
+    yield f'<section id="{operation.name}"><h2><b>{operation.method}</b> {escape(_path(operation))}</h2>'
+    yield f"<p>{escape(operation.summary).replace('`', '')}</p>"
+    if operation.body is not None:
+        schema = operation.body.model_json_schema()
         yield "<table><thead><tr><th>field</th><th>what</th></tr></thead><tbody>"
         for name, field in schema["properties"].items():
             needed = "" if name in schema.get("required", ()) else " <i>optional</i>"
             what = escape(field.get("description", ""))
             yield f"<tr><td><code>{escape(name)}</code>{needed}</td><td>{what}</td></tr>"
         yield "</tbody></table>"
-    yield f"<pre>{escape(_call(told))}</pre>"
-    gives = "" if told.gives is None else f": {told.gives.__name__}"
-    others = ", ".join(f"<span title='{escape(_PROBLEMS[each])}'>{each}</span>" for each in told.statuses)
+    yield f"<pre>{escape(_call(operation))}</pre>"
+    gives = "" if operation.gives is None else f": {operation.gives.__name__}"
+    others = ", ".join(f"<span title='{escape(_PROBLEMS[each])}'>{each}</span>" for each in operation.statuses)
     yield f"<p>200{gives}{f'; else {others}' if others else ''}</p></section>"
 
 
-def _call(told: Operation) -> str:
-    key = "" if told.public else " -H 'Authorization: Bearer KEY'"
-    path = _path(told).replace("{name}", "refund_order")
-    body = f" -H 'Content-Type: application/json' \\\n  -d '{json.dumps(told.example)}' \\\n "
-    return f"curl{key}{body if told.body else ''} http://127.0.0.1:8420{path}"
+def _call(operation: Operation) -> str:
+    key = "" if operation.public else " -H 'Authorization: Bearer KEY'"
+    path = _path(operation).replace("{name}", "refund_order")
+    body = f" -H 'Content-Type: application/json' \\\n  -d '{json.dumps(operation.example)}' \\\n "
+    return f"curl{key}{body if operation.body else ''} http://127.0.0.1:8420{path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,8 @@ def problem_response(error: BaseException, scope: Scope) -> Response:
             headers = {"Retry-After": str(ceil(error.retry_after))}
         # What is wrong with the agent's own files is told, to who has its key.
         if status >= _TOLD_BELOW and not isinstance(error, NotLoadedError):
-            told = describe_error(error)
-            _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, told)
+            words = describe_error(error)
+            _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, words)
             detail = "the service cannot answer now; its log says why, under this request_id"
         return problem(status, detail, code=code, request_id=request_id, headers=headers)
     _log.error("request_id=<%s> | a request failed", request_id, exc_info=error)

@@ -123,10 +123,10 @@ def _of_connection(error: Exception) -> tuple[str, str]:
 
 
 def _advice(status: int, words: str) -> str:
-    said = words.casefold()
-    if any(sign in said for sign in _FULL):
+    folded = words.casefold()
+    if any(sign in folded for sign in _FULL):
         return _ADVICE[_NO_ROOM]
-    if _SERVER_FAULT > status >= 400 and any(sign in said for sign in _SHAPE):  # noqa: PLR2004 - refusals
+    if _SERVER_FAULT > status >= 400 and any(sign in folded for sign in _SHAPE):  # noqa: PLR2004 - refusals
         return _OTHER_SHAPE
     if status in _ADVICE:
         return _ADVICE[status]

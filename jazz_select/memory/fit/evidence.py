@@ -298,9 +298,9 @@ def fit_evidence(
     places = _places(flows)
     own = np.zeros((len(examples), classes), dtype=np.float32)
     own[np.arange(len(examples)), [places[label] for label in example_labels]] = 1
-    said, weights = _predict_by_blocks(np.asarray(examples, dtype=np.float32), own, log_of)
-    mix = _fit_mix(log_of, said)
-    mixed = _mix(mix, log_of.recalled, said)
+    predictions, weights = _predict_by_blocks(np.asarray(examples, dtype=np.float32), own, log_of)
+    mix = _fit_mix(log_of, predictions)
+    mixed = _mix(mix, log_of.recalled, predictions)
     line, sureness = _fit_line(flows, mixed, log_of)
     return EvidenceModel(
         head=LinearHead(flows=flows[:classes], weights=_round_weights(weights)),
@@ -386,7 +386,7 @@ def _predict_by_blocks(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[M
     Shapes: (requests, classes with "none"), (dim + 1, classes of the head).
     """
     count, classes = len(log_of.labels), own.shape[1]
-    said = np.full(log_of.recalled.shape, _LOG_FLOOR)
+    predictions = np.full(log_of.recalled.shape, _LOG_FLOOR)
     weights = np.zeros((examples.shape[1] + 1, classes), dtype=np.float32)
     for start, end in (*_blocks(count), (count, count)):
         rows = np.flatnonzero(log_of.labelled[:start])
@@ -396,8 +396,8 @@ def _predict_by_blocks(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[M
         )
         weights = fit_head(lesson, start=weights)
         logits = (log_of.vectors[start:end] @ weights[:-1] + weights[-1]).astype(np.float64)
-        said[start:end, :classes] = np.maximum(_log_softmax(logits), _LOG_FLOOR)
-    return said, weights
+        predictions[start:end, :classes] = np.maximum(_log_softmax(logits), _LOG_FLOOR)
+    return predictions, weights
 
 
 def _blocks(count: int) -> Iterable[tuple[int, int]]:
@@ -415,26 +415,26 @@ def _log_softmax(logits: Matrix) -> Matrix:
     return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
-def _mix(mix: Mix, recalled: Matrix, said: Matrix) -> Matrix:
+def _mix(mix: Mix, recalled: Matrix, predictions: Matrix) -> Matrix:
     """Return the mixture's probabilities, shape (requests, classes)."""
-    logits = mix.recall * recalled + mix.head * said
+    logits = mix.recall * recalled + mix.head * predictions
     logits[:, -1] += mix.none
     return np.exp(_log_softmax(logits))
 
 
-def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
+def _fit_mix(log_of: _Log, predictions: Matrix) -> Mix:
     """Fit the weights of the mixture to the targets: maximum a posteriori by Newton's method.
 
     A negative weight of recall or of the head would turn around what they say: it is held at 0, and the rest is fitted
     again.
     """
     rows = np.flatnonzero(log_of.labelled)[-_MOST_MIXED:]
-    targets, recalled, head = log_of.targets[rows], log_of.recalled[rows], said[rows]
+    targets, recalled, head = log_of.targets[rows], log_of.recalled[rows], predictions[rows]
     weights = targets.sum(axis=1)
     none = np.zeros(recalled.shape[1])
     none[-1] = 1.0
     arms = (recalled, head, np.broadcast_to(none, recalled.shape))
-    told = np.array([float((targets * arm).sum()) for arm in arms])
+    agreements = np.array([float((targets * arm).sum()) for arm in arms])
     prior, held = np.array(_MIX), np.array(_MIX_HELD)
 
     def judged(solution: Matrix) -> tuple[float, Matrix]:
@@ -443,7 +443,7 @@ def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
         chances = np.exp(logs)
         loss = -float((targets * logs).sum()) + 0.5 * float((held * (solution - prior) ** 2).sum())
         means = np.stack([(chances * arm).sum(axis=1) for arm in arms])
-        gradient = means @ weights - told + held * (solution - prior)
+        gradient = means @ weights - agreements + held * (solution - prior)
         curvature = np.diag(held)
         for one, arm in enumerate(arms):
             weighed = chances * arm

@@ -186,14 +186,14 @@ def _sharpen(transform: Vectors | None, lessons: Lessons | None) -> Vectors | No
     if transform is None or lessons is None or len(lessons.requests) < _MIN_RESIDUALS:
         return transform
     requests, count = lessons.requests, len(lessons.requests)
-    begun: Vectors = transform / np.float32(np.median(np.linalg.norm(requests @ transform, axis=1)))
+    initial: Vectors = transform / np.float32(np.median(np.linalg.norm(requests @ transform, axis=1)))
     penalty = np.float32(_TRUST * lessons.own_worth**2 / count)
     steepest = float(np.linalg.eigvalsh((requests.T @ requests / count).astype(np.float64))[-1])
     step = np.float32(1.0 / (_SHARPNESS**2 * steepest / _STRIDE + penalty))
-    here, speed = begun, np.zeros_like(begun)
+    here, speed = initial, np.zeros_like(initial)
     for _ in range(_STEPS):
         ahead: Vectors = (here + np.float32(_MOMENTUM) * speed).astype(np.float32)
-        slope = requests.T @ _slopes(lessons, requests @ ahead) / np.float32(count) + penalty * (ahead - begun)
+        slope = requests.T @ _slopes(lessons, requests @ ahead) / np.float32(count) + penalty * (ahead - initial)
         there: Vectors = (ahead - step * slope).astype(np.float32)
         here, speed = there, there - here
     return here
@@ -309,13 +309,13 @@ def _sure_from(first: Fitted, second: Fitted) -> float | None:
     if asked is None or other is None:
         return None
     order = np.argsort(-asked[:, 1], kind="stable")
-    sure, said = asked[order, 1], asked[order, 2]
+    sure, confidences = asked[order, 1], asked[order, 2]
     lost = np.cumsum((other[order, 0] > asked[order, 0]).astype(float))
     errors = np.cumsum(1.0 - sure)
     share = (lost + _PRIOR_LOST * _PRIOR_ERRORS) / (errors + _PRIOR_ERRORS)
     too_many = np.flatnonzero(share * errors / len(sure) > MOST_LOST)
     kept = int(too_many[0]) if len(too_many) else len(sure)
-    return float(said[kept - 1]) if kept else None
+    return float(confidences[kept - 1]) if kept else None
 
 
 def _answers(fitted: Fitted) -> Matrix | None:

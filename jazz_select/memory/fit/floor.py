@@ -69,10 +69,10 @@ def with_floor(
         return model
     mean, spread = _cosines(np.stack([prototype(card, rows[card.id]) for card in cards]))
     terms = terms or TermCounts.from_documents(map(lexical.terms, cards))
-    said = _usual_score(cards, lexical, terms)
+    typical_score = _usual_score(cards, lexical, terms)
     cosine = _cosine_weight(cards, rows, lexical, terms)
     agreement, words = _SOME
-    bias = _SOME_BIAS - cosine * mean / spread - words * said + log((1 - OUTSIDE) / OUTSIDE)
+    bias = _SOME_BIAS - cosine * mean / spread - words * typical_score + log((1 - OUTSIDE) / OUTSIDE)
     scope = Logistic(weights=(cosine / spread, 0.0, 0.0, agreement, words, 0.0), bias=bias)
     fused, near, lead, lead_words = _RIGHT
     weights = (fused, near / spread, lead / spread, lead_words, 0.0, 0.0, 0.0)

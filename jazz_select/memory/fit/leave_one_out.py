@@ -46,10 +46,12 @@ class HeldOut:
         if len(without):
             dense, bm25 = dense.copy(), bm25.copy()
             dense[without], bm25[without] = -np.inf, 0.0
-        near, said = _top(dense, depth), _top(bm25, depth)
+        dense_top, bm25_top = _top(dense, depth), _top(bm25, depth)
         return ArmHits(
-            dense={key: score for key, score in zip(near, dense[near].tolist(), strict=True) if isfinite(score)},
-            bm25={key: score for key, score in zip(said, bm25[said].tolist(), strict=True) if score > 0},
+            dense={
+                key: score for key, score in zip(dense_top, dense[dense_top].tolist(), strict=True) if isfinite(score)
+            },
+            bm25={key: score for key, score in zip(bm25_top, bm25[bm25_top].tolist(), strict=True) if score > 0},
             payloads={},
         )
 

@@ -45,10 +45,10 @@ def fit_head(lesson: Lesson, *, start: Vectors | None = None, penalty: float = P
     def judged(solution: Vectors) -> tuple[float, Vectors]:
         logits = design @ solution
         logits -= logits.max(axis=1, keepdims=True)
-        said = (targets * logits).sum(dtype=np.float64)
+        agreement = (targets * logits).sum(dtype=np.float64)
         np.exp(logits, out=logits)
         total = logits.sum(axis=1, keepdims=True)
-        loss = float((weights * np.log(total)).sum(dtype=np.float64) - said)
+        loss = float((weights * np.log(total)).sum(dtype=np.float64) - agreement)
         logits *= weights / total
         logits -= targets
         slope = held * solution

@@ -89,8 +89,8 @@ def soft_scores(legs: ArmHits, scales: Mapping[str, ArmScale], rrf_k: int) -> di
     if legs.bm25:
         best = max(*legs.bm25.values(), _TINY)
         for key, score in legs.bm25.items():
-            said = bm25_weight / (k + (1.0 - score / best) / bm25_width)
-            fused[key] = fused[key] - unsaid + said if key in fused else unseen + said
+            lexical = bm25_weight / (k + (1.0 - score / best) / bm25_width)
+            fused[key] = fused[key] - unsaid + lexical if key in fused else unseen + lexical
     return fused
 
 

@@ -130,7 +130,7 @@ def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
 async def stream_turn(
     request: Request,
     given: Mapping[str, Any],
-    told: Callable[..., Mapping[str, Any]] = event_data,
+    as_data: Callable[..., Mapping[str, Any]] = event_data,
     *,
     kept: KeptTurn | None = None,
 ) -> AsyncGenerator[bytes]:
@@ -140,8 +140,8 @@ async def stream_turn(
     """
     catalogue = catalogue_of(request)
     try:
-        async with aclosing(catalogue.live.agent.stream(**given)) as events, aclosing(_alive(events)) as heard:
-            async for event in heard:
+        async with aclosing(catalogue.live.agent.stream(**given)) as events, aclosing(_alive(events)) as signs:
+            async for event in signs:
                 if event is None:
                     yield b": still here\n\n"
                     continue
@@ -150,7 +150,7 @@ async def stream_turn(
                     happened = event if kept is None else replace(event, answer=await kept.end(event.answer))
                     metrics_of(request).count_turn(happened.answer)
                 # This JSON has no line breaks, so one line of data is all of it.
-                data = json_bytes(told(happened, secret=catalogue.secret))
+                data = json_bytes(as_data(happened, secret=catalogue.secret))
                 yield b"event: %s\ndata: %s\n\n" % (event_name(happened).encode(), data)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_response(error, request.scope).body) + b"\n\n"
@@ -180,10 +180,10 @@ async def feedback(request: Request) -> Response:
     """Record the right flows for a selection made with this key, or with any key of the agent if this one may teach."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.FeedbackBody)
-    said = models.SourceBody(kind="user") if body.source is None else body.source
-    if said.kind == "person":
+    reviewer = models.SourceBody(kind="user") if body.source is None else body.source
+    if reviewer.kind == "person":
         check_may_teach(request)
-    source = Source(kind=said.kind, name=said.name, key=caller_of(request).key)
+    source = Source(kind=reviewer.kind, name=reviewer.name, key=caller_of(request).key)
     await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note, source=source)
     return json_answer({"kept": True})
 
@@ -199,19 +199,19 @@ async def flows(request: Request) -> Response:
     """List all flows in short."""
     catalogue = catalogue_of(request)
     live = catalogue.live
-    told = [
+    listed = [
         {name: getattr(each, _NAMED.get(name, name)) for name in _TOLD_IN_SHORT} | {"checksum": each.compute_checksum()}
         for each in sorted(live.registry.values(), key=lambda each: each.name)
     ]
-    return json_answer({**state_of(catalogue, live), "flows": told})
+    return json_answer({**state_of(catalogue, live), "flows": listed})
 
 
 async def flow(request: Request) -> Response:
     """Describe one flow with its prompt; it is found by its name or its id."""
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
-    told = {**flow_data(found), "chain": chain_as_data(found), "reply": found.reply}
-    own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
-    return json_answer(plain({**own, **told}))
+    data = {**flow_data(found), "chain": chain_as_data(found), "reply": found.reply}
+    own = {"flow_id": found.id, "flow_name": data.pop("name"), "prompt": await prompt_of(found)}
+    return json_answer(plain({**own, **data}))
 
 
 def flow_named(live: Generation, name: str) -> BaseFlow:
@@ -262,8 +262,8 @@ async def readyz(request: Request) -> Response:
     elif is_without_database:
         status = "no_database"
     # How many, and not which: everybody may ask.
-    told = {"status": status, **({"not_served": broken} if broken else {})}
-    return json_answer(told, 200 if status == "ready" else 503)
+    state = {"status": status, **({"not_served": broken} if broken else {})}
+    return json_answer(state, 200 if status == "ready" else 503)
 
 
 async def metrics(request: Request) -> Response:

@@ -99,8 +99,8 @@ class ConnectedTools:
             why = f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
         else:
             if found or found.p_none is not None:
-                told = (beginning(each, _LONGEST_NOTE) for each in (*self._of_examples(), *found.notes))
-                found.notes = (*notes, *told)
+                more = (beginning(each, _LONGEST_NOTE) for each in (*self._of_examples(), *found.notes))
+                found.notes = (*notes, *more)
                 return found
             why = "the index found nothing, so these were found by their words"
         return RecalledTools(_by_words(request, tools, limit), notes=(*notes, why))
@@ -158,8 +158,8 @@ class ConnectedTools:
             report = await sync_tools(running.memory, running.agent_id, listed, examples=examples, allow_delete=True)
             self._indexed = version
             written = len(report.created) + len(report.updated)
-            told = "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed"
-            _log.info(told, running.agent_id, len(tools), written)
+            message = "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed"
+            _log.info(message, running.agent_id, len(tools), written)
 
     async def _with_logged(
         self, examples: Mapping[str, Sequence[str]], tools: Sequence[Tool]

@@ -87,15 +87,15 @@ class Asking:
             return Deny("what the client sent back of the question cannot be read; call again without requestState")
         if asked.identity != call.identity:
             return Deny("the answer is for another call; call again without requestState")
-        said = (responses or {}).get(ANSWER)
-        if not isinstance(said, types.ElicitResult):
+        response = (responses or {}).get(ANSWER)
+        if not isinstance(response, types.ElicitResult):
             return Ask("the question was not answered")
         earlier = self.used.get(state)
         if earlier and self.are_claimed and call.destructive:
             return Allow()
         if earlier is not None:
             return Deny("this answer was used already; call again without requestState")
-        answer = _answer(said)
+        answer = _answer(response)
         self.used[state] = isinstance(answer, Allow)
         if len(self.used) > _MOST_ANSWERED:
             self.used.popitem(last=False)
@@ -150,15 +150,15 @@ def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequi
 async def _ask_client(context: Context, text: str) -> Verdict:
     try:
         async with asyncio.timeout(_SECONDS):
-            said = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)
+            response = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)
     except TimeoutError:
         return Deny(f"nobody answered within {_SECONDS:g} s")
     except MCPError as error:
         return Deny(f"the client could not ask anybody: {in_one_line(beginning(error.error.message, _LONGEST_REASON))}")
-    return _answer(said)
+    return _answer(response)
 
 
-def _answer(said: types.ElicitResult) -> Answer:
-    if said.action == "accept" and said.content is not None and said.content.get(_FIELD) is True:
+def _answer(response: types.ElicitResult) -> Answer:
+    if response.action == "accept" and response.content is not None and response.content.get(_FIELD) is True:
         return Allow()
-    return Deny("the person at the client said no" if said.action != "cancel" else "the question was dismissed")
+    return Deny("the person at the client said no" if response.action != "cancel" else "the question was dismissed")

@@ -124,10 +124,10 @@ class LastWords:
                 break
             await anyio.sleep(_WORDS_S / _ROUNDS)
         lines = [plain_text(spec.without_secrets(line)) for line in list(self._lines)[-_TOLD_LINES:]]
-        told = " / ".join(filter(None, lines))
-        if len(told) > _LONGEST_LINE:
-            told = f"…{told[-_LONGEST_LINE:]}"
-        return json_line(told) if told else ""
+        words = " / ".join(filter(None, lines))
+        if len(words) > _LONGEST_LINE:
+            words = f"…{words[-_LONGEST_LINE:]}"
+        return json_line(words) if words else ""
 
 
 @contextmanager
@@ -145,8 +145,8 @@ def _open_error_pipe(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
             while (line := lines.readline(_CHUNK)) and line.strip() != mark:
                 words.add(line)
         for line in words.end():
-            told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
-            _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
+            shown = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
+            _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, shown)
 
     threading.Thread(target=read, name=f"jazz-select-mcp-{spec.name}", daemon=True).start()
     with os.fdopen(writing, "w", encoding="utf-8") as errors:
@@ -355,8 +355,8 @@ class Upstream:
         except TimeoutError:
             raise ToolError("read", f"its MCP server {self.spec.name} did not answer in time") from None
         except MCPError as error:
-            told = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
-            raise MCPError.from_error_data(told) from None
+            redacted = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
+            raise MCPError.from_error_data(redacted) from None
         except Exception as error:  # noqa: BLE001 - whatever a transport or a bad answer fails with
             raise ToolError("read", self._redact_text(describe_error(error))) from None
 
@@ -379,14 +379,14 @@ class Upstream:
 
     def left_out_notes(self) -> list[str]:
         """Describe the tools that cannot be used, and why."""
-        told = [
+        notes = [
             f"the tool {json_line(self._redact_text(each.tool))} of the MCP server {self.spec.name} is left out: "
             f"{self._redact_text(each.problem)}"
             for each in self.left_out[:_MOST_TOLD]
         ]
         if len(self.left_out) > _MOST_TOLD:
-            told.append(f"{len(self.left_out) - _MOST_TOLD} more tools of it are left out")
-        return [*told, *map(self._redact_text, self.skills.notes[:_MOST_TOLD])]
+            notes.append(f"{len(self.left_out) - _MOST_TOLD} more tools of it are left out")
+        return [*notes, *map(self._redact_text, self.skills.notes[:_MOST_TOLD])]
 
     async def _listen(self, client: Client) -> None:
         """Receive notifications from servers that send them only on request."""
@@ -447,8 +447,8 @@ class Upstream:
         except MCPError as error:
             if error.error.code not in _ITS_OWN_ERRORS:
                 self._doubt()
-            told = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
-            raise MCPError.from_error_data(told) from None
+            redacted = types.ErrorData(code=error.error.code, message=self._redact_text(error.error.message))
+            raise MCPError.from_error_data(redacted) from None
         except Exception as error:  # noqa: BLE001 - whatever a transport fails with, nobody heard of the call's end
             self._doubt()
             raise ToolOutcomeUnknownError(name, self._redact_text(describe_error(error))) from None

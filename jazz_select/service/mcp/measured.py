@@ -55,10 +55,10 @@ def encoding_within(limits: MessageLimits) -> str:
 
 
 def _find_encoding(encoding: str) -> codecs.CodecInfo | None:
-    name, _, said = encoding.rpartition(f"{_ENCODING}_")
-    if name or not said:
+    name, _, numbers = encoding.rpartition(f"{_ENCODING}_")
+    if name or not numbers:
         return None
-    limits = MessageLimits(*map(int, said.split("_")))
+    limits = MessageLimits(*map(int, numbers.split("_")))
     lines = partial(_Lines, limits)
     return codecs.CodecInfo(codecs.utf_8_encode, codecs.utf_8_decode, incrementaldecoder=lines, name=encoding)  # pyright: ignore[reportArgumentType] - it is called as a class is
 
@@ -129,18 +129,18 @@ class _Measured(httpx2.AsyncByteStream):
         self._limits, self._coded, self._in_events = limits, coded, in_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        begun = bytearray()
+        buffer = bytearray()
         async for piece in self._coded.aiter_bytes():
-            looked = max(len(begun) - _LONGEST_LINE_END, 0)
-            begun += piece
-            while self._in_events and (end := _BLANK_LINE.search(begun, looked)):
-                yield self._check_message(begun[: end.end()])
-                del begun[: end.end()]
+            looked = max(len(buffer) - _LONGEST_LINE_END, 0)
+            buffer += piece
+            while self._in_events and (end := _BLANK_LINE.search(buffer, looked)):
+                yield self._check_message(buffer[: end.end()])
+                del buffer[: end.end()]
                 looked = 0
-            if len(begun) > self._limits.size:
+            if len(buffer) > self._limits.size:
                 break
-        if begun:
-            yield self._check_message(begun)
+        if buffer:
+            yield self._check_message(buffer)
 
     def _check_message(self, message: bytearray) -> bytes:
         if excess := self._limits.excess(message):

@@ -153,11 +153,11 @@ def tools_found(found: RecalledTools, tools: Iterable[Tool], foreign: Collection
         tools: Those of `found` that are shown.
         foreign: The names of those that belong to other servers.
     """
-    told = [{**tool_entry(tool, is_foreign=tool.name in foreign), **_confidence(found, tool)} for tool in tools]
+    entries = [{**tool_entry(tool, is_foreign=tool.name in foreign), **_confidence(found, tool)} for tool in tools]
     about = {"about": ABOUT_FOREIGN} if foreign else {}
     p_none = None if found.p_none is None else round(found.p_none, 4)
     notes = bounded_notes((*_of_nothing(found), *found.notes))
-    return {"tools": told, "p_none": p_none, **about, "notes": notes}
+    return {"tools": entries, "p_none": p_none, **about, "notes": notes}
 
 
 def _confidence(found: RecalledTools, tool: Tool) -> dict[str, Any]:
@@ -170,12 +170,12 @@ def _of_nothing(found: RecalledTools) -> tuple[str, ...]:
     if found.p_none is None or found.p_none < NOTHING_FITS:
         return ()
     shown = "only what the request names is shown" if found else "none is shown"
-    told = (
+    advice = (
         f"Probably no connected tool does this (P(none) {found.p_none:.2f}), so {shown}. Search again in other words, "
         "such as what is to be done and to what; if that finds nothing either, say that no tool can do it. "
         "A tool is always shown where its exact name stands in the request."
     )
-    return (told,)
+    return (advice,)
 
 
 def tool_entry(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:

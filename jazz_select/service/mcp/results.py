@@ -40,8 +40,8 @@ class Relay:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass on how far it is; the words are those of a server of others."""
-        told = None if message is None else cut(plain_text(message), _LONGEST_MESSAGE)
-        await self.report(progress, total, told)
+        words = None if message is None else cut(plain_text(message), _LONGEST_MESSAGE)
+        await self.report(progress, total, words)
 
 
 relayed: ContextVar[Relay | None] = ContextVar("jazz_select_relay", default=None)
@@ -110,18 +110,18 @@ def structured_answer(value: Mapping[str, Any]) -> types.CallToolResult:
 
 def failure(problem: str, **more: object) -> types.CallToolResult:
     """Build the answer of a failure: the problem, and what to do instead."""
-    told = {"error": cut(plain_text(problem), _LONGEST_PROBLEM), **more}
-    return types.CallToolResult(content=_json(told), is_error=True)
+    error = {"error": cut(plain_text(problem), _LONGEST_PROBLEM), **more}
+    return types.CallToolResult(content=_json(error), is_error=True)
 
 
 def unknown_name(found: Resolution) -> types.CallToolResult:
     """Build the answer for an unknown tool, with those that may have been meant; long lists are cut."""
     names = found.connected_tools
-    told = found.error()
-    told["connected_tools"] = list(names[:_MOST_NAMES])
+    error = found.error()
+    error["connected_tools"] = list(names[:_MOST_NAMES])
     if len(names) > _MOST_NAMES:
-        told["more"] = f"{len(names) - _MOST_NAMES} more are connected: search_tools finds them"
-    return types.CallToolResult(content=_json(told), is_error=True)
+        error["more"] = f"{len(names) - _MOST_NAMES} more are connected: search_tools finds them"
+    return types.CallToolResult(content=_json(error), is_error=True)
 
 
 def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) -> types.CallToolResult:

@@ -65,7 +65,7 @@ class ServerSpec(BaseModel):
     disabled: bool = False
     trusted: bool = False
     destructive: bool = True
-    prefix: str = Field(default_factory=lambda said: f"{said['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    prefix: str = Field(default_factory=lambda data: f"{data['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
     from_context: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
 
     @model_validator(mode="after")
@@ -93,17 +93,17 @@ class ServerSpec(BaseModel):
         values of `env` and `--name=value`, but a single word or a number only where its name says that it is one.
         """
         address = urlsplit(self.url)
-        said = [*self.headers.values(), address.username or "", address.password or ""]
-        said += [value for _, value in parse_qsl(address.query)]
-        said += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
+        values = [*self.headers.values(), address.username or "", address.password or ""]
+        values += [value for _, value in parse_qsl(address.query)]
+        values += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
         named = [*self.env.items(), *((name, value) for name, _, value in (each.rpartition("=") for each in self.args))]
-        said += [value for name, value in named if name and (_tells(name) or not _PLAIN.fullmatch(value))]
-        said += [
+        values += [value for name, value in named if name and (_tells(name) or not _PLAIN.fullmatch(value))]
+        values += [
             after
             for before, after in zip(self.args, self.args[1:], strict=False)
             if before.startswith("-") and _tells(before)
         ]
-        return tuple(sorted({each for each in said if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
+        return tuple(sorted({each for each in values if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
         """Hide the secrets of the server in a text."""

@@ -210,9 +210,9 @@ class SkillResources:
 
     def _resource(self, root: str, path: str) -> types.Resource:
         own = self._own_skills().get(root)
-        told = own if own is not None else self._foreign()[root]
+        skill = own if own is not None else self._foreign()[root]
         return types.Resource(
-            uri=f"{root}/{path}", name=told.name, description=description_of(told.description), mime_type=_mime(path)
+            uri=f"{root}/{path}", name=skill.name, description=description_of(skill.description), mime_type=_mime(path)
         )
 
 

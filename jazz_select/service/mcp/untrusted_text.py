@@ -41,9 +41,11 @@ def description_of(text: str) -> str:
 
 def in_its_words(server: str, text: str) -> str:
     """Quote a description for a list that a model reads, with the server it is from; it cannot close the quotes."""
-    said = description_of(text)
+    description = description_of(text)
     whose = f"A tool of the MCP server {json_line(server)}"
-    return f"{whose}, which says of it: {json_line(said)}" if said else f"{whose}, which says nothing of it."
+    return (
+        f"{whose}, which says of it: {json_line(description)}" if description else f"{whose}, which says nothing of it."
+    )
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,9 +53,9 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     A large one says nothing in words; one that is still too large says only what it requires.
     """
-    shown = cast("dict[str, Any]", _part(schema, said=True, depth=0))
+    shown = cast("dict[str, Any]", _part(schema, described=True, depth=0))
     if len(orjson.dumps(shown, default=str)) > LARGEST_SCHEMA:
-        shown = cast("dict[str, Any]", _part(schema, said=False, depth=0))
+        shown = cast("dict[str, Any]", _part(schema, described=False, depth=0))
     if len(orjson.dumps(shown, default=str)) > LARGEST_SCHEMA:
         properties = shown.get("properties")
         names = list(cast("dict[str, Any]", properties))[:200] if isinstance(properties, dict) else []
@@ -68,9 +70,9 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _part(schema: object, *, said: bool, depth: int) -> object:
+def _part(schema: object, *, described: bool, depth: int) -> object:
     if is_array(schema):
-        return [_part(each, said=said, depth=depth + 1) for each in schema]
+        return [_part(each, described=described, depth=depth + 1) for each in schema]
     if not is_object(schema) or depth > _DEEPEST:
         return with_texts(schema, _seen_text, depth=depth) if not isinstance(schema, Mapping | list) else {}
     shown: dict[str, object] = {}
@@ -78,15 +80,15 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
         if key in _UNSAID:
             continue
         if key in _WORDS and isinstance(value, str):
-            if said:
+            if described:
                 shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
         elif key in _AS_IT_IS:
             shown[key] = with_texts(value, _seen_text, depth=depth)
         elif key in BY_NAME and is_object(value):
             named = value
-            shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
+            shown[key] = {name: _part(each, described=described, depth=depth + 1) for name, each in named.items()}
         else:
-            shown[_seen_text(key)] = _part(value, said=said, depth=depth + 1)
+            shown[_seen_text(key)] = _part(value, described=described, depth=depth + 1)
     return shown
 
 
@@ -99,6 +101,6 @@ def _seen_text(text: str) -> str:
 
 def has_unseen_names(schema: object) -> bool:
     """Tell whether the name of a property has invisible characters; a call could not leave them out."""
-    said = (part.get("properties") for part in inner(schema))
-    names = (name for each in said if is_object(each) for name in each)
+    properties = (part.get("properties") for part in inner(schema))
+    names = (name for each in properties if is_object(each) for name in each)
     return any(not all(map(_is_seen, name)) for name in names)

@@ -145,8 +145,8 @@ class UpstreamSkill:
             except UnicodeDecodeError:
                 raise ToolError(self.name, f"{file} is no text; read it as a resource") from None
             files = [path for path in self.files if path != SKILL_FILE]
-            told = {"server": self.server, "skill": self.name, "file": file, "text": cut(text, _MOST_LETTERS)}
-            return {**told, "files": files, "about": _ABOUT}
+            answer = {"server": self.server, "skill": self.name, "file": file, "text": cut(text, _MOST_LETTERS)}
+            return {**answer, "files": files, "about": _ABOUT}
 
         about = "`SKILL.md` by default; then a file that it refers to, such as references/guide.md."
         schema = {

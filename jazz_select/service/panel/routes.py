@@ -156,8 +156,8 @@ class _Panel:
 
     async def findings(self, _: Request) -> Any:
         surveyed = await self._survey.get()
-        told = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recall_by_flow(surveyed.land)}
-        return {**surveyed.findings.to_dict(), **told}
+        more = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recall_by_flow(surveyed.land)}
+        return {**surveyed.findings.to_dict(), **more}
 
     async def all_runs(self, _: Request) -> Any:
         files = self._files

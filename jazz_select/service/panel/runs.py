@@ -153,8 +153,8 @@ class Runs:
             agent_id=catalogue.agent_id,
             progress=lambda done, total: run.update(done=done, total=total),
         )
-        told = await compute(found.to_dict)
-        return {**told, "kind": "eval", "cases": body.cases, "at": run["began"], "generation": live.number}
+        report = await compute(found.to_dict)
+        return {**report, "kind": "eval", "cases": body.cases, "at": run["began"], "generation": live.number}
 
     async def _diff(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         settings = self._catalogue.settings
@@ -200,13 +200,13 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
     """List the runs of the folder, newest first; other files are skipped. Blocking."""
     found = [file for file in files.runs.glob("*.json") if is_file_name(file.name) and file.is_file()]
     newest = sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)[:_MOST_LISTED]
-    told: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
     for file in newest:
         try:
             run = read_run(file)
         except ConfigError:
             continue
-        told.append(
+        runs.append(
             {
                 "id": file.stem,
                 "kind": run["kind"],
@@ -219,7 +219,7 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
                 "by_tag": _by_tag(run),
             }
         )
-    return told
+    return runs
 
 
 def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:

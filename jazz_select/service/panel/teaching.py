@@ -88,15 +88,15 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
     if not body.request.strip():
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
-        told = await compute(add_case, catalogue.live.registry, files, body, right)
+        answer = await compute(add_case, catalogue.live.registry, files, body, right)
         entry = await _selection_id(catalogue, body)
     else:
         await compute(_teachable_text, catalogue, files, body, right)
         entry = await _selection_id(catalogue, body)  # as it was selected before anything is taught
-        told = await compute(_as_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
+        answer = await compute(_as_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
     problems: list[str] = []
-    if told["is_new"] and body.make == "example":
-        told |= await _made_live(catalogue, problems)
+    if answer["is_new"] and body.make == "example":
+        answer |= await _made_live(catalogue, problems)
     try:
         if catalogue.log is not None:
             person = current_source("person", body.by.strip())
@@ -105,7 +105,7 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
         entry = ""
         problems.append(f"kept, and the log could not be told: {describe_error(error)}")
-    return {**told, "logged": entry, "problems": problems}
+    return {**answer, "logged": entry, "problems": problems}
 
 
 async def _made_live(catalogue: RunningCatalogue, problems: list[str]) -> dict[str, Any]:
@@ -274,17 +274,17 @@ def _as_example(
     text = _teachable_text(catalogue, files, body, right)
     learned = _learned_of(catalogue)
     (name,) = right
-    told: dict[str, Any] = {"is_new": False, "file": learned.name, "text": "", "make": "example"}
+    answer: dict[str, Any] = {"is_new": False, "file": learned.name, "text": "", "make": "example"}
     if text is None:
-        return told
+        return answer
     was: list[int] = []
 
     def teach(overlay: Overlay) -> Overlay:
         was.append(overlay.live)
         return _add_example(overlay, name=name, text=text, ids=body.logged, by=body.by)
 
-    told["version"] = learned.change(teach).live
-    return told if told["version"] in was else {**told, "is_new": True, "text": f"{name}: {text}"}
+    answer["version"] = learned.change(teach).live
+    return answer if answer["version"] in was else {**answer, "is_new": True, "text": f"{name}: {text}"}
 
 
 def _add_example(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -> Overlay:
@@ -362,12 +362,12 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         for case in await compute(_cases, file):
             if all(flow_id(name) in live.registry for name in case.expect):
                 cases.append(case)
-    said = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
+    corrections = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
     cost = await estimate_cost(
         live.registry,
         found,
         right[0],
-        entries=said,
+        entries=corrections,
         overlay=overlay,
         gate_cases=cases,
         embedder=catalogue.memory.encoder.embedder,
@@ -418,7 +418,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
 
     changed = await compute(store.change, undo)
     problems: list[str] = []
-    told = await _made_live(catalogue, problems)
+    answer = await _made_live(catalogue, problems)
     try:
         if catalogue.log is not None:
             person = current_source("person", body.by.strip())
@@ -426,4 +426,4 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | what was taken back is not told to the log", catalogue.agent_id, exc_info=error)
         problems.append(f"taken back, and the log could not be told: {describe_error(error)}")
-    return {"version": changed.live, "can_undo": bool(changed.was_live), "problems": problems, **told}
+    return {"version": changed.live, "can_undo": bool(changed.was_live), "problems": problems, **answer}

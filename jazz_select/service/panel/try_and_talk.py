@@ -123,17 +123,17 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
 async def _would_send(
     catalogue: RunningCatalogue, live: Generation, body: TryBody, result: FlowSelectionResult
 ) -> list[dict[str, str]]:
-    heard: list[dict[str, str]] = []
+    prompt: list[dict[str, str]] = []
 
     async def model(messages: Sequence[Message]) -> str:
-        heard.extend({"role": each.role, "content": each.content} for each in messages)
+        prompt.extend({"role": each.role, "content": each.content} for each in messages)
         return "[]"  # no flow
 
     selector = FlowSelector(
         model, live.registry, None, catalogue.agent_id, policy=Policy(on_empty="none"), model_options=_ONCE
     )
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
-    return heard
+    return prompt
 
 
 _MOST_SPANS: Final = 400
