@@ -644,9 +644,9 @@ class _ReadMessage:
             if " ".join(each.phrase for each in labels) in phrases()["yes"]:
                 return "yes"
             return "aside" if labels else ""
-        if len(said) == 1 and said[0].is_any("no"):
-            return "no"  # though it is a word of the question
-        if self._hesitates_before_no(said):
+        # A lone no counts though it is a word of the question.
+        is_lone_no = len(said) == 1 and said[0].is_any("no")
+        if is_lone_no or self._hesitates_before_no(said):
             return "no"
         if said[0].kind != "yes" and said[0].is_any("adds"):
             said = said[1:]
