@@ -49,19 +49,23 @@ class JazzToolSelector(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Call the model with the tools that were picked."""
-        kept = self._always | _called_in(request.messages)
-        searched = [each for each in request.tools if isinstance(each, BaseTool) and each.name not in kept]
-        users = [str(each.text) for each in request.messages if isinstance(each, HumanMessage)]
-        asked = "\n".join(users[-_MOST_MESSAGES:])
-        picked = await self._searcher.narrow(asked, [_tool_of(each) for each in searched], self._max_tools)
+        always = self._always | _called_tools(request.messages)
+        searched = [each for each in request.tools if isinstance(each, BaseTool) and each.name not in always]
+        user_messages = [str(each.text) for each in request.messages if isinstance(each, HumanMessage)]
+        query = "\n".join(user_messages[-_MOST_MESSAGES:])
+        picked = await self._searcher.narrow(query, [_tool_of(each) for each in searched], self._max_tools)
         hidden = {each.name for each in searched} - {*picked}
+        # A tool that is a dict is the provider's own, such as a web search.
         shown = [each for each in request.tools if isinstance(each, dict) or each.name not in hidden]
         return await handler(request.override(tools=shown))
 
 
-def _called_in(messages: Sequence[AnyMessage]) -> frozenset[str]:
-    calls = [call for each in messages if isinstance(each, AIMessage) for call in each.tool_calls]
-    return frozenset(call["name"] for call in calls)
+def _called_tools(messages: Sequence[AnyMessage]) -> frozenset[str]:
+    names: set[str] = set()
+    for message in messages:
+        if isinstance(message, AIMessage):
+            names.update(call["name"] for call in message.tool_calls)
+    return frozenset(names)
 
 
 def _tool_of(tool: BaseTool) -> Tool:

@@ -91,42 +91,58 @@ class FlowNodes:
         """
         shown, last = self._tools_shown(state), state["messages"][-1]
         place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
-        calls, unread = (last.tool_calls, last.invalid_tool_calls) if isinstance(last, AIMessage) else ([], [])
+        if not isinstance(last, AIMessage):
+            return {"messages": []}
+        calls, unread = last.tool_calls, last.invalid_tool_calls
+        # An id that two calls share would let one answer count for both.
         ids = [call["id"] for call in (*calls, *unread)]
         sound = [call for call in calls if call["name"] in shown and call["id"] and ids.count(call["id"]) == 1]
-        asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]], place))]
+        asks: list[dict[str, Any]] = []
+        may_ask = False
+        for call in sound:
+            tool = shown[call["name"]]
+            may_ask = may_ask or tool.destructive or self._toolkit.may_ask(tool)
+            request = await self._approval_request(call, tool, place)
+            if request is not None:
+                asks.append(request)
         # Even if nothing needs approval any more: an earlier answer has to be consumed.
-        if any(shown[call["name"]].destructive or self._toolkit.may_ask(shown[call["name"]]) for call in sound):
+        if may_ask:
             asks = await pending_approvals(asks)
-        yes = _ask_approvals(asks) if asks else dict[str, bool]()
+        approvals = _ask_approvals(asks) if asks else dict[str, bool]()
         keeps = {ASKED: {f"{place}:{each['id']}": each["identity"] for each in asks}}
         made: list[ToolMessage] = []
         for call in calls:
-            own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
-            if call in sound and yes.get(own, True):
-                made_of, known_as = (shown[call["name"]], call["args"]), f"{place}:{own}"
-                outcome = await self._toolkit.call(*made_of, call_id=known_as, agreed=own in yes, keeps=keeps)
-                said, status = outcome_text(outcome), "error" if outcome.error else "success"
-            elif own in yes:
-                said = _REFUSED
-            made.append(ToolMessage(said, tool_call_id=own, name=call["name"], status=status))
+            own_id, text, status = str(call["id"] or ""), _NO_TOOL, "error"
+            if call in sound and approvals.get(own_id, True):
+                outcome = await self._toolkit.call(
+                    shown[call["name"]],
+                    call["args"],
+                    call_id=f"{place}:{own_id}",
+                    agreed=own_id in approvals,
+                    keeps=keeps,
+                )
+                text, status = outcome_text(outcome), "error" if outcome.error else "success"
+            elif own_id in approvals:
+                text = _REFUSED
+            made.append(ToolMessage(text, tool_call_id=own_id, name=call["name"], status=status))
         return {"messages": [*made, *map(_unreadable_call, unread)]}
 
     def _context_of(self, state: FlowState) -> dict[str, Any]:
         try:
-            given = get_runtime().context
+            run_context = get_runtime().context
         except RuntimeError:  # outside of a run
-            given = None
-        known = context_in(given, self._toolkit.tools.values())
-        return {**known, **(self._context(state) if self._context else {})}
+            run_context = None
+        context = context_in(run_context, self._toolkit.tools.values())
+        if self._context is not None:
+            context |= self._context(state)
+        return context
 
     def _tools_shown(self, state: FlowState) -> dict[str, Tool]:
         context = self._context_of(state)
-        return {
-            name: self._toolkit.bound(name, context) for name in state.get("tools", ()) if name in self._toolkit.tools
-        }
+        names = [name for name in state.get("tools", ()) if name in self._toolkit.tools]
+        return {name: self._toolkit.bound(name, context) for name in names}
 
-    async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
+    async def _approval_request(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
         asked = await self._toolkit.ask(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
@@ -148,5 +164,8 @@ def _ask_approvals(calls: list[dict[str, Any]]) -> dict[str, bool]:
     answer: object = interrupt({"calls": calls})
     while answer is True and len(calls) > 1:
         answer = interrupt({"calls": calls, "problem": _NAMELESS.format(len(calls))})
-    listed = answer if is_array(answer) else []
-    return {each["id"]: answer is True or each["id"] in listed for each in calls}
+    # Only True itself: a text such as "no" is true to Python.
+    if answer is True:
+        return {each["id"]: True for each in calls}
+    approved = answer if is_array(answer) else []
+    return {each["id"]: each["id"] in approved for each in calls}

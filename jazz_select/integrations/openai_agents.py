@@ -56,7 +56,7 @@ class FlowAgentParts:
         check_toolkit(toolkit)
         self._toolkit, self._context = toolkit, context
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], tuple[Future[Shown], list[None]]] = WeakKeyDictionary()
-        self._taken_up: WeakSet[RunContextWrapper[Any]] = WeakSet()
+        self._resumed: WeakSet[RunContextWrapper[Any]] = WeakSet()
         self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in toolkit.tools.items()]
 
     def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
@@ -75,7 +75,7 @@ class FlowAgentParts:
         """
         if ctx not in self._runs:
             if not ctx.turn_input:
-                self._taken_up.add(ctx)
+                self._resumed.add(ctx)
                 return None
             self._runs[ctx] = ensure_future(self._select(ctx)), []
             # Without a waiter, asyncio would warn of an error that nobody retrieves.
@@ -97,8 +97,10 @@ class FlowAgentParts:
         return shown
 
     def _context_of(self, ctx: RunContextWrapper[Any]) -> dict[str, Any]:
-        known = context_in(ctx.context, self._toolkit.tools.values())
-        return {**known, **(self._context(ctx) if self._context else {})}
+        context = context_in(ctx.context, self._toolkit.tools.values())
+        if self._context is not None:
+            context |= self._context(ctx)
+        return context
 
     def _function(self, name: str, tool: Tool) -> FunctionTool:
         def bound(ctx: RunContextWrapper[Any]) -> Tool:
@@ -108,19 +110,23 @@ class FlowAgentParts:
             function.params_json_schema = input_schema(bound(ctx))
             shown = await self._select_once(ctx)
             # A run resumed elsewhere begins with the pending approvals, which must be stored by then.
-            waits = ctx in self._taken_up and self._toolkit.may_ask(tool)
+            waits = ctx in self._resumed and self._toolkit.may_ask(tool)
             return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-            run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before the state can be stored
-            if ctx in self._taken_up and not ((shown := await self._select_once(ctx)) and name in shown.tools):
-                return True  # shown only for a pending approval, not by this run's flows
-            place = _place(ctx, call_id)
-            return isinstance((await self._toolkit.ask(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
+            run_in(ctx.context, begins=tool.destructive and ctx not in self._resumed)  # before the state can be stored
+            if ctx in self._resumed:
+                shown = await self._select_once(ctx)
+                if shown is None or name not in shown.tools:
+                    return True  # shown only for a pending approval, not by this run's flows
+            asked = await self._toolkit.ask(bound(ctx), arguments, _place(ctx, call_id), keeps=ctx.context)
+            return isinstance(asked.verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
-            agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
+            agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True  # None: nobody was asked
+            place = _place(ctx, ctx.tool_call_id)
             made = await self._toolkit.call(bound(ctx), arguments, call_id=place, agreed=agreed, keeps=ctx.context)
+            # Without an id of the run, an earlier call of this id may be another conversation's: its output stays out.
             return outcome_text(made, own=bool(run_in(ctx.context)))
 
         function = FunctionTool(

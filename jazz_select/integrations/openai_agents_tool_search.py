@@ -45,14 +45,16 @@ def searched_tools(tools: Sequence[FunctionTool], searcher: ToolSearcher | None 
     """
     check_search_name(SEARCH_TOOLS, [each.name for each in tools])
     finder = searcher or ToolSearcher()
-    described = [
-        Tool(name=each.name, description=each.description, input_schema=each.params_json_schema) for each in tools
-    ]
+    described = [_tool_of(each) for each in tools]
 
     async def search(ctx: ToolContext[Any], arguments: str) -> str:
         found = await finder.search(query_in(arguments), described)
-        write_value(ctx.context, FOUND_TOOLS, list(dict.fromkeys((*_found_in(ctx), *found.names))))
-        return storable_text({"tools": list(found.names)}) if found.names else found.message
+        # What was found before stays enabled: the model may have been told of it in an earlier turn.
+        names = dict.fromkeys((*_found_in(ctx), *found.names))
+        write_value(ctx.context, FOUND_TOOLS, list(names))
+        if not found.names:
+            return found.message
+        return storable_text({"tools": list(found.names)})
 
     search_tool = FunctionTool(
         name=SEARCH_TOOLS,
@@ -62,6 +64,10 @@ def searched_tools(tools: Sequence[FunctionTool], searcher: ToolSearcher | None 
         is_enabled=_check_context,
     )
     return [search_tool, *map(_enabled_once_found, tools)]
+
+
+def _tool_of(tool: FunctionTool) -> Tool:
+    return Tool(name=tool.name, description=tool.description, input_schema=tool.params_json_schema)
 
 
 def _check_context(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:

@@ -42,12 +42,11 @@ class ResponsesToolSearch:
 
     async def _output(self, call: Any) -> dict[str, Any]:
         found, _ = await self._shown.search(call.arguments)
+        schemas = tool_schemas(found, "openai-responses")
         return {
             "type": "tool_search_output",
             "call_id": call.call_id,
             "execution": "client",
             "status": "completed",
-            "tools": [
-                {**each, "strict": False, "defer_loading": True} for each in tool_schemas(found, "openai-responses")
-            ],
+            "tools": [{**each, "strict": False, "defer_loading": True} for each in schemas],
         }

@@ -3,7 +3,7 @@
 Calls that need approval are deferred: have `DeferredToolRequests` among the agent's output types.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -28,7 +28,7 @@ from jazz_select.routing.tools.showing import input_schema
 
 with framework("pydantic-ai"):
     from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn
-    from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, UserPromptPart
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
@@ -42,27 +42,41 @@ def context_of(
     ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Context[AgentDepsT] | None = None
 ) -> dict[str, Any]:
     """Return the context of a run: its deps, and what `context` returns, which replaces what the deps hold."""
-    return {**context_in(ctx.deps, toolkit.tools.values()), **(context(ctx) if context else {})}
+    found = context_in(ctx.deps, toolkit.tools.values())
+    if context is not None:
+        found |= context(ctx)
+    return found
 
 
 async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Mapping[str, Any]) -> Shown:
     """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
-    before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
-    said = _user_messages(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
-    last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
-    calls = last.tool_calls if isinstance(last, ModelResponse) else []
+    requests = [each for each in ctx.messages if _has_user_prompt(each)]
+    messages = _user_messages(requests)
+    is_resumed = ctx.prompt is None
+    calls: Sequence[ToolCallPart] = ()
+    if not is_resumed:
+        messages.append(text_in(ctx.prompt))
+    elif ctx.messages and isinstance(ctx.messages[-1], ModelResponse):
+        calls = ctx.messages[-1].tool_calls
     waiting = await toolkit.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
     # A resumed run selects with what its own request stored. A new request may answer the one before it.
-    asked = kept_in(*(each.metadata for each in before[-2 if ctx.prompt is None else -1 :]))
-    shown = await toolkit.select(said, context, asked=asked)
+    last_requests = requests[-2:] if is_resumed else requests[-1:]
+    asked = kept_in(*(each.metadata for each in last_requests))
+    shown = await toolkit.select(messages, context, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
+
+
+def _has_user_prompt(message: ModelMessage) -> bool:
+    return any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
 def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
     """Store the open question in the message that led to it, so that it travels with the history."""
-    for now in ctx.messages[-1:]:
-        if kept and any(isinstance(part, UserPromptPart) for part in now.parts):
-            now.metadata = {**(now.metadata or {}), OPEN: kept}
+    if not kept or not ctx.messages:
+        return
+    last = ctx.messages[-1]
+    if _has_user_prompt(last):
+        last.metadata = {**(last.metadata or {}), OPEN: kept}
 
 
 def returned(made: CallOutcome) -> Any:
@@ -70,11 +84,14 @@ def returned(made: CallOutcome) -> Any:
     if made.status == "asked":
         raise ApprovalRequired(approval_request(made.call, made.reason))
     if made.error is None and made.dropped:
-        told = {"result": made.output, "note": NOT_USED}
-        return ToolReturn(return_value=told, metadata={"notes": list(made.notes)})
+        value = {"result": made.output, "note": NOT_USED}
+        return ToolReturn(return_value=value, metadata={"notes": list(made.notes)})
     if made.error is None:
         return made.output
-    raise ModelRetry(outcome_text(made)) if made.error.fault == "arguments" else ToolFailed(outcome_text(made))
+    # The model is asked again only where other arguments can help.
+    if made.error.fault == "arguments":
+        raise ModelRetry(outcome_text(made))
+    raise ToolFailed(outcome_text(made))
 
 
 def call_id(ctx: RunContext[Any]) -> str:
@@ -85,8 +102,12 @@ def call_id(ctx: RunContext[Any]) -> str:
 
 
 def _user_messages(messages: Iterable[ModelMessage]) -> list[str]:
-    parts = (part for each in messages for part in each.parts if isinstance(part, UserPromptPart))
-    return [text_in(part.content) for part in parts]
+    texts: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                texts.append(text_in(part.content))
+    return texts
 
 
 @dataclass(eq=False)
@@ -125,13 +146,17 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
 
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
         """Return the selected flows."""
-        return self.now.prompt or None if self.now else None
+        if self.now is None:
+            return None
+        return self.now.prompt or None
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the selected flows' tools; destructive ones run alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
         context = context_of(ctx, self.toolkit, self.context)
-        for name in self.now.tools if self.now else self.toolkit.tools:
+        # Outside of a run nothing is selected yet: all tools are there.
+        shown = self.toolkit.tools if self.now is None else self.now.tools
+        for name in shown:
             own = self.toolkit.bound(name, context)
             schema = input_schema(own)
             described = ToolDefinition(

@@ -63,19 +63,23 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
 
     def get_instructions(self) -> str | None:
         """Return the selected flows."""
-        return self.now.prompt or None if self.now else None
+        if self.now is None:
+            return None
+        return self.now.prompt or None
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT] | None:
         """Return the agent's tools, narrowed."""
-        return _Narrowed(toolset, self.toolkit, self.now, self.context) if self.now else None
+        if self.now is None:
+            return None
+        return _NarrowedToolset(toolset, self.toolkit, self.now, self.context)
 
 
 @dataclass
-class _Narrowed(WrapperToolset[AgentDepsT]):
+class _NarrowedToolset(WrapperToolset[AgentDepsT]):
     toolkit: FlowToolkit
     now: Shown
     context: Context[AgentDepsT] | None
-    whole: dict[str, ToolsetTool[AgentDepsT]] = field(default_factory=dict[str, Any])
+    unbound: dict[str, ToolsetTool[AgentDepsT]] = field(default_factory=dict[str, Any])
     """The agent's tools as they are, by name, of those that are shown without what the context fills."""
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
@@ -91,7 +95,7 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         own = self._bind_described(name, tool, ctx)
         if own.context_inputs is None or not own.context_inputs.keys:
             return tool
-        self.whole[name] = tool
+        self.unbound[name] = tool
         described = replace(tool.tool_def, parameters_json_schema=input_schema(own))
         return replace(tool, tool_def=described, args_validator=ARGUMENTS)  # validated when all of them are there
 
@@ -112,20 +116,19 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
-        tool = self.whole.get(name, tool)
+        tool = self.unbound.get(name, tool)
         call = super().call_tool
         if name not in self.toolkit.tools:
             return await call(name, tool_args, ctx, tool)
         own = self._bind_described(name, tool, ctx)
-        if name in self.whole:
+        if name in self.unbound:
             tool_args = _with_context(own, tool, tool_args)
         make = partial(call, name, tool_args, ctx, tool)
         asked = await self.toolkit.ask(own, tool_args)
         if isinstance(asked.verdict, Deny):
             raise ToolFailed(f"not run: {asked.verdict.reason}")
-        if isinstance(asked.verdict, Ask) and not self.toolkit.is_agreed(
-            call_id(ctx), asked.call, agreed=ctx.tool_call_approved
-        ):
+        needs_approval = isinstance(asked.verdict, Ask)
+        if needs_approval and not self.toolkit.is_agreed(call_id(ctx), asked.call, agreed=ctx.tool_call_approved):
             raise ApprovalRequired(asked.about)
         if ctx.tool_call_approved:  # an approval may arrive twice
             return returned(await self.toolkit.once(own, tool_args, call_id(ctx), make))
@@ -153,9 +156,12 @@ def _with_context(own: Tool, tool: ToolsetTool[Any], given: dict[str, Any]) -> d
     except ValidationError as error:
         refused = [tuple(map(str, each["loc"])) for each in error.errors(include_input=False)]
         paths: Mapping[str, tuple[str, ...]] = {} if inputs is None else inputs.paths
-        of_context = [
-            key for name, key in keys.items() if any(each[: len(paths[name])] == paths[name] for each in refused)
-        ]
+        of_context: list[str] = []
+        for name, key in keys.items():
+            path = paths[name]
+            if any(place[: len(path)] == path for place in refused):
+                of_context.append(key)
+        # The model cannot mend what the context gives, so it is not asked to try again.
         if of_context:
             named = " and ".join(map(repr, of_context))
             raise ToolFailed(f"{own.name} was not run: {named} of the context does not fit its input") from error

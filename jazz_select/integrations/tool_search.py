@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from jazz_select.arguments import Positive, checked
@@ -131,23 +132,24 @@ class ToolSearcher:
         try:
             recall = await self._index_tools(toolbox)
             for query in _texts(queries):
-                each = await recall.search(query, toolbox, limit)
+                recalled = await recall.search(query, toolbox, limit)
                 named = [tool.name for tool in named_tools(query, toolbox)]
-                found.append(each)
-                ranked.append(_rank_names(each, named))
+                found.append(recalled)
+                ranked.append(_rank_names(recalled, named))
         except ConfigError:
             raise
         except JazzSelectError as error:
             _log.warning("error=<%s> | a search for tools failed", in_log(error))
             return FoundTools(notes=(f"the search failed: {beginning(str(error), 300)}",), message=_FAILED)
         names = tuple(_in_turns(ranked)[:limit])
+        notes = self._example_notes(toolbox)
+        for recalled in found:
+            notes += recalled.notes
         return FoundTools(
             names=names,
-            confidences=_likeliest(found, names),
+            confidences=_highest_confidences(found, names),
             p_none=_least_none(found),
-            notes=tuple(
-                dict.fromkeys((*self._example_notes(toolbox), *(note for each in found for note in each.notes)))
-            ),
+            notes=tuple(dict.fromkeys(notes)),
             message="" if names else NO_TOOL,
         )
 
@@ -173,6 +175,7 @@ class ToolSearcher:
 
     def _example_notes(self, toolbox: Mapping[str, Tool]) -> list[str]:
         """Return what there is to say of examples that are for none of the tools that were ever shown."""
+        # A tool of an earlier search counts as known: each search may be given other tools.
         unknown = [name for name in self._examples or () if name not in toolbox and name not in self._indexed]
         return [f"there are examples for a tool that is not here: {misspelt(name, toolbox)}" for name in unknown[:3]]
 
@@ -192,11 +195,12 @@ class ToolSearcher:
                 self._recall = ToolRecall(self._memory, _AGENT, top_k=self._top_k, decider=self._decider)
             changed = {name: tool for name, tool in toolbox.items() if not _is_same(tool, self._indexed.get(name))}
             if changed:
-                known = {**self._indexed, **changed}
-                if len(known) > _MOST_INDEXED:
-                    known = dict(toolbox)
-                await sync_tools(self._memory, _AGENT, known, examples=self._examples, allow_delete=True)
-                self._indexed = known
+                # Tools that are not here now stay indexed: users take turns, each with tools of their own.
+                to_index = {**self._indexed, **changed}
+                if len(to_index) > _MOST_INDEXED:
+                    to_index = dict(toolbox)
+                await sync_tools(self._memory, _AGENT, to_index, examples=self._examples, allow_delete=True)
+                self._indexed = to_index
             return self._recall
 
     async def aclose(self) -> None:
@@ -268,21 +272,26 @@ def query_in(arguments: object) -> str:
 
 def _texts(queries: object) -> list[str]:
     """Return the queries that a model gave, within bounds."""
-    given = [queries] if isinstance(queries, str) else queries
-    listed = cast("Sequence[object]", given) if isinstance(given, Sequence) else ()
-    texts = [beginning(each, _LONGEST_QUERY) for each in listed if isinstance(each, str) and each.strip()]
-    return texts[:_MOST_QUERIES]
+    if isinstance(queries, str):
+        queries = [queries]
+    listed = cast("Sequence[object]", queries) if isinstance(queries, Sequence) else ()
+    texts: list[str] = []
+    for query in listed:
+        if isinstance(query, str) and query.strip():
+            texts.append(beginning(query, _LONGEST_QUERY))
+        if len(texts) == _MOST_QUERIES:
+            break
+    return texts
 
 
 def _is_same(tool: Tool, indexed: Tool | None) -> bool:
     """Whether the index has a tool with the same texts."""
     if tool is indexed:
         return True
-    return indexed is not None and (tool.description, tool.title, tool.input_schema) == (
-        indexed.description,
-        indexed.title,
-        indexed.input_schema,
-    )
+    if indexed is None:
+        return False
+    texts = (tool.description, tool.title, tool.input_schema)
+    return texts == (indexed.description, indexed.title, indexed.input_schema)
 
 
 def _rank_names(found: RecalledTools, named: Sequence[str]) -> list[str]:
@@ -294,18 +303,26 @@ def _rank_names(found: RecalledTools, named: Sequence[str]) -> list[str]:
 
 def _in_turns(ranked: Sequence[Sequence[str]]) -> list[str]:
     """Return the first of each list, then the second of each, and so on; each name once."""
-    longest = max(map(len, ranked), default=0)
-    names = [each[place] for place in range(longest) for each in ranked if place < len(each)]
+    turns = zip_longest(*ranked)
+    names = [name for turn in turns for name in turn if name is not None]
     return list(dict.fromkeys(names))
 
 
-def _likeliest(found: Sequence[RecalledTools], names: Iterable[str]) -> dict[str, float]:
+def _highest_confidences(found: Sequence[RecalledTools], names: Iterable[str]) -> dict[str, float]:
     """Return the confidence of each of these tools for the query that it fits best."""
-    known = {name: [each.confidences[name] for each in found if name in each.confidences] for name in names}
-    return {name: max(confidences) for name, confidences in known.items() if confidences}
+    highest: dict[str, float] = {}
+    for name in names:
+        confidences = [each.confidences[name] for each in found if name in each.confidences]
+        if confidences:
+            highest[name] = max(confidences)
+    return highest
 
 
 def _least_none(found: Sequence[RecalledTools]) -> float | None:
     """Return P(none is right) for the query that some tool fits best; None if it is unknown for one."""
-    known = [each.p_none for each in found if each.p_none is not None]
-    return min(known) if known and len(known) == len(found) else None
+    shares: list[float] = []
+    for each in found:
+        if each.p_none is None:
+            return None
+        shares.append(each.p_none)
+    return min(shares, default=None)

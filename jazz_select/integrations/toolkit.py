@@ -60,7 +60,9 @@ RUN: Final = "flow_run"
 """The key of the id of the run or conversation."""
 ASKED: Final = "flow_asked"
 """The key of the pending approvals, by call id."""
-_BEGUN: Final = "{} was not run: a call with this id was started before, and this one may have been done"
+_STORED: Final = frozenset({OPEN, RUN, ASKED})
+"""What the adapters store in a framework's context themselves."""
+_CLAIMED: Final = "{} was not run: a call with this id was started before, and this one may have been done"
 _PICKED: Final = "picked"
 """The key, in the stored question, of the flow that the answer picked."""
 _SURE: Final = frozenset({Reason.EXAMPLE, Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})
@@ -91,8 +93,10 @@ class Shown:
     @property
     def prompt(self) -> str:
         """The selected flows for the model's instructions, or the question for the user. Empty if nothing fits."""
+        if self.result.combined_prompt:
+            return self.result.combined_prompt
         question = self.result.decision.question
-        return self.result.combined_prompt or (f"{_ASK}\n{question.text}" if question else "")
+        return f"{_ASK}\n{question.text}" if question else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,21 +189,28 @@ class FlowToolkit:
             StoreError: The memory failed.
             EmbeddingError: The embedder failed.
         """
-        every = [said] if isinstance(said, str) else said
-        if not isinstance(every, Sequence) or isinstance(every, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        messages = [said] if isinstance(said, str) else said
+        if not isinstance(messages, Sequence) or isinstance(messages, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             msg = f"said must be the request, or a list of all that the user said, the request last, got {said!r:.80}"
             raise ConfigError(msg)
-        *before, request = [as_text(each) for each in every] or [""]
-        kept: Mapping[str, Any] = asked if isinstance(asked, Mapping) else {}
-        question = _answered_question(kept, request) if isinstance(asked, Mapping) else asked
-        known = _picked_flow(kept, self._selector.flow_registry) if question is None else None
-        recent = [*([known[0].display_name] if known else []), *before[-_MOST_SUMMARIES:]]
+        *before, request = [as_text(each) for each in messages] or [""]
+        recent = before[-_MOST_SUMMARIES:]
+        kept: Mapping[str, Any] = {}
+        if isinstance(asked, Mapping):
+            kept = asked
+            question = _answered_question(kept, request)
+        else:
+            question = asked
+        picked = _picked_flow(kept, self._selector.flow_registry) if question is None else None
+        if picked is not None:
+            recent = [picked.flow.display_name, *recent]
         result = await self._selector.select(request, episode_summaries=recent, context=context, asked=question)
-        if known is not None and adds_nothing(request) and result.decision.reason not in _SURE:
-            result = await self._selector.select(known[1], context=context, asked=known[2])
+        # "Thanks" finds nothing by itself: answer the stored question as before, which picks the same flow again.
+        if picked is not None and adds_nothing(request) and result.decision.reason not in _SURE:
+            result = await self._selector.select(picked.answer, context=context, asked=picked.question)
         tools = selected_tools(result.chosen_flows, self._connected, open_tools=self._open_tools)
         shown = {self._names[tool.name]: tool for tool in bind_tools(tools, context)}
-        before_it = None if known is None else known[0]
+        before_it = None if picked is None else picked.flow
         keeps = _to_keep(result, kept, request, answer=question is not None, before=before_it)
         return Shown(result=result, tools=shown, kept=keeps)
 
@@ -214,8 +225,15 @@ class FlowToolkit:
 
         Other calls that a history claims are ignored.
         """
-        known = [(name, self.bound(name, context), arguments) for name, arguments in calls if name in self.tools]
-        return {name: tool for name, tool, given in known if isinstance((await self.ask(tool, given)).verdict, Ask)}
+        waiting: dict[str, Tool] = {}
+        for name, arguments in calls:
+            if name not in self.tools:
+                continue
+            tool = self.bound(name, context)
+            asked = await self.ask(tool, arguments)
+            if isinstance(asked.verdict, Ask):
+                waiting[name] = tool
+        return waiting
 
     def may_ask(self, tool: Tool) -> bool:
         """Whether a call of this tool may need approval."""
@@ -241,11 +259,11 @@ class FlowToolkit:
             verdict = await verdict_of(self._approve, call, self._policy)
         except CannotDo as error:
             verdict = Deny(f"cannot be done: {error.message}")
-        asked = AskedCall(call=call, verdict=verdict)
-        if isinstance(asked.verdict, Ask) and isinstance(keeps, MutableMapping):
+        if isinstance(verdict, Ask) and isinstance(keeps, MutableMapping):
             kept = cast("MutableMapping[str, object]", keeps)
+            # An identity that is stored already stays: it is the one that somebody may have been shown.
             kept[ASKED] = {call_id: call.identity, **_identities(kept)}
-        return asked
+        return AskedCall(call=call, verdict=verdict)
 
     def is_agreed(self, call_id: str, call: ToolCall, *, agreed: bool, identity: str = "") -> bool:
         """Whether an approval is for this very call, as far as the identity under this id is known.
@@ -256,12 +274,12 @@ class FlowToolkit:
             agreed: Whether the framework reports an approval.
             identity: The approved identity, if the framework stored it.
         """
-        asked_for = {self._shown.get(call_id, call.identity), identity or call.identity}
+        approved = {self._shown.get(call_id, call.identity), identity or call.identity}
         if call_id:
             self._shown[call_id] = call.identity
             while len(self._shown) > _MOST_KNOWN:
                 self._shown.pop(next(iter(self._shown)))
-        return agreed and asked_for == {call.identity}
+        return agreed and approved == {call.identity}
 
     @checked
     async def call(
@@ -288,21 +306,22 @@ class FlowToolkit:
                 is `failed`.
         """
         identity = _identities(keeps).get(call_id, "")
-        given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
-        problem = "its arguments are no JSON object" if given is None else _excess_of(given)
-        if given is None or problem:
-            call, message = _without_arguments(tool), f"{tool.name} was not run: {problem}"
-            return CallOutcome(call=call, status="failed", error=StepError(fault="arguments", message=message))
+        values = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
+        problem = "its arguments are no JSON object" if values is None else _excess_of(values)
+        if values is None or problem:
+            error = StepError(fault="arguments", message=f"{tool.name} was not run: {problem}")
+            return CallOutcome(call=_without_arguments(tool), status="failed", error=error)
 
         @self_bounded
         async def approve(call: ToolCall) -> Verdict:
             verdict = await verdict_of(self._approve, call, self._policy)
-            passes = isinstance(verdict, Ask) and self.is_agreed(call_id, call, agreed=agreed, identity=identity)
-            return Allow() if passes else verdict
+            if isinstance(verdict, Ask) and self.is_agreed(call_id, call, agreed=agreed, identity=identity):
+                return Allow()
+            return verdict  # an approval does not help against a `Deny`
 
         return await call_tool(
             tool,
-            given,
+            values,
             door="framework",
             timeout_s=self._timeout_s,
             approve=approve,
@@ -327,8 +346,8 @@ class FlowToolkit:
 
 def approval_request(call: ToolCall, reason: str) -> dict[str, str]:
     """What to store and show of a call that needs approval, worded as for an agent."""
-    asked = question(call.display_name, call.words, call.arguments)
-    return {"title": call.title, "question": asked, "reason": reason, "identity": call.identity}
+    text = question(call.display_name, call.words, call.arguments)
+    return {"title": call.title, "question": text, "reason": reason, "identity": call.identity}
 
 
 def _answered_question(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
@@ -342,15 +361,26 @@ def _answered_question(kept: Mapping[str, Any], request: str) -> UserQuestion | 
     return _question_in(kept)
 
 
-def _picked_flow(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[BaseFlow, str, UserQuestion] | None:
-    """Return the flow picked by an earlier answer, its number, and the question; or None."""
-    named, question = kept.get(_PICKED), _question_in(kept) if kept.get(_PICKED) else None
+class _Picked(NamedTuple):
+    """The flow that an earlier answer picked, the number that picks it again, and the question."""
+
+    flow: BaseFlow
+    answer: str
+    question: UserQuestion
+
+
+def _picked_flow(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> _Picked | None:
+    flow_id = kept.get(_PICKED)
+    if not flow_id:
+        return None
+    question = _question_in(kept)
     if question is None:
         return None
     offered = [each.flow_id for each in question.options]
-    if named not in offered or named not in flows:
+    # What is stored has been outside: only what was offered, and is still there, counts.
+    if flow_id not in offered or flow_id not in flows:
         return None
-    return flows[named], str(offered.index(named) + 1), question
+    return _Picked(flows[flow_id], str(offered.index(flow_id) + 1), question)
 
 
 def _to_keep(
@@ -365,9 +395,11 @@ def _to_keep(
     if kept and not request.strip():
         return dict(kept)
     if answer and kept:
-        known = {name: kept[name] for name in ("question", "after") if name in kept}
-        named = result.decision.chosen_ids if result.decision.reason is Reason.USER else ()
-        return {**known, "by": mark_of(request.strip()), **({_PICKED: named[0]} if named else {})}
+        keeps = {name: kept[name] for name in ("question", "after") if name in kept}
+        keeps["by"] = mark_of(request.strip())
+        if result.decision.reason is Reason.USER and result.decision.chosen_ids:
+            keeps[_PICKED] = result.decision.chosen_ids[0]
+        return keeps
     if before is not None and (not result.names or before.name in result.names):
         return dict(kept)
     return None
@@ -391,9 +423,11 @@ def _without_arguments(tool: Tool) -> ToolCall:
     return ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
 
 
-def _object_in(arguments: object) -> dict[str, Any] | None:
-    found: object = parse_whole(arguments or "{}") if isinstance(arguments, str) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+def _object_in(arguments: object) -> Mapping[str, Any] | None:
+    if not isinstance(arguments, str):
+        return None
+    value = parse_whole(arguments or "{}")  # some providers send an empty text for a call without arguments
+    return value if is_object(value) else None
 
 
 def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
@@ -403,23 +437,33 @@ def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
     tools declare to come from the context may be a property, too. Functions and what is None are left out, and so is
     what the adapters store there.
     """
-    as_mapping: object = getattr(cast("object", given), "_asdict", None) if isinstance(given, tuple) else None
-    if callable(as_mapping):  # a named tuple
+    as_mapping: object = getattr(given, "_asdict", None)
+    if callable(as_mapping) and isinstance(given, tuple):  # a named tuple
         given = as_mapping()
-    if isinstance(given, Mapping):
-        found = {name: each for name, each in cast("Mapping[object, Any]", given).items() if isinstance(name, str)}
+    if is_object(given):
+        values: Mapping[Any, Any] = given
     elif given is None or isinstance(given, str | bytes | int | float | Sequence | type):
         return {}
     else:
-        wanted = {key for tool in tools for key in context_keys(tool.name, tool.from_context).values()}
-        named = [*(each.name for each in fields(given))] if is_dataclass(given) else [*getattr(given, "__dict__", ())]
-        names = dict.fromkeys((*named, *sorted(wanted)))
-        found = {name: getattr(given, name, None) for name in names if not name.startswith("_")}
-    return {
-        name: each
-        for name, each in found.items()
-        if each is not None and not callable(each) and name not in {OPEN, RUN, ASKED}
-    }
+        values = _attributes(given, tools)
+    context: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(name, str) and name not in _STORED and value is not None and not callable(value):
+            context[name] = value
+    return context
+
+
+def _attributes(given: object, tools: Iterable[Tool]) -> dict[str, Any]:
+    if is_dataclass(given):
+        names = [each.name for each in fields(given)]
+    else:
+        names = [*getattr(given, "__dict__", ())]
+    from_context: set[str] = set()
+    for tool in tools:
+        from_context.update(context_keys(tool.name, tool.from_context).values())
+    # A property is neither a field nor in `__dict__`: it is read only if a tool asks for it by name.
+    ordered = dict.fromkeys((*names, *sorted(from_context)))
+    return {name: getattr(given, name, None) for name in ordered if not name.startswith("_")}
 
 
 def check_toolkit(given: object) -> None:
@@ -447,10 +491,13 @@ def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
 
 def run_in(place: object, *, begins: bool = False) -> str:
     """Return the stored id of the run, making one if it begins; empty if nothing can be stored."""
-    found, made = read_value(place, RUN), uuid4().hex
-    if isinstance(found, str) and found:
-        return found
-    return made if begins and write_value(place, RUN, made) else ""
+    stored = read_value(place, RUN)
+    if isinstance(stored, str) and stored:
+        return stored
+    run_id = uuid4().hex
+    if begins and write_value(place, RUN, run_id):
+        return run_id
+    return ""
 
 
 def read_value(place: object, key: str) -> object:
@@ -475,9 +522,14 @@ def write_value(place: object, key: str, value: object) -> bool:
 
 def _identities(place: object) -> dict[str, str]:
     """Return the identities of pending approvals by call id, if this is a mapping that stores them."""
-    found: object = place.get(ASKED) if is_object(place) else None
-    known: Mapping[object, object] = cast("Mapping[object, object]", found) if isinstance(found, Mapping) else {}
-    return {name: each for name, each in known.items() if isinstance(name, str) and isinstance(each, str)}
+    stored: object = place.get(ASKED) if is_object(place) else None
+    if not is_object(stored):
+        return {}
+    identities: dict[str, str] = {}
+    for call_id, identity in stored.items():
+        if isinstance(call_id, str) and isinstance(identity, str):  # pyright: ignore[reportUnnecessaryIsInstance] - the framework's user may store anything
+            identities[call_id] = identity
+    return identities
 
 
 def mark_of(*texts: str) -> str:
@@ -488,14 +540,20 @@ def mark_of(*texts: str) -> str:
 def text_in(content: object) -> str:
     """Return the text of a message, or of its text parts."""
     parts = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
-    said = (_said_by(each) for each in parts)
-    return "\n".join(text for text in said if isinstance(text, str))
+    texts: list[str] = []
+    for part in parts:
+        text = _text_of(part)
+        if isinstance(text, str):
+            texts.append(text)
+    return "\n".join(texts)
 
 
-def _said_by(part: object) -> object:
+def _text_of(part: object) -> object:
+    if isinstance(part, str):
+        return part
     if is_object(part):
         return part.get("text")
-    return part if isinstance(part, str) else getattr(part, "content", None)
+    return getattr(part, "content", None)
 
 
 def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
@@ -509,10 +567,11 @@ def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
 
 def _outcome_text(outcome: CallOutcome, *, own: bool) -> str:
     if outcome.replayed and not own:
-        return as_text(beginning(_BEGUN.format(outcome.call.tool), _LONGEST))
+        return as_text(beginning(_CLAIMED.format(outcome.call.tool), _LONGEST))
     if outcome.error is None:
         return storable_text(outcome.output)
-    return as_text(beginning(f"not run: {outcome.reason}" if outcome.reason else outcome.error.message, _LONGEST))
+    problem = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
+    return as_text(beginning(problem, _LONGEST))
 
 
 class Framework(NamedTuple):
