@@ -100,7 +100,8 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         depends = not faults and any(each.needs for each in flow.inputs)
         if depends and not flow.calls:  # what it calls may not be registered yet: `check_calls` looks then
             fault = dependency_fault(subject, flow.inputs, steps_named(flow))
-            faults += [] if fault is None else [fault]
+            if fault is not None:
+                faults.append(fault)
         raise_all(faults)
         with self._lock:
             earlier = self._flows.get(flow.id)
@@ -253,46 +254,50 @@ class GuidedDecisionPoint:
             if not isinstance(text, str) and (text is not None or name == "after_step"):
                 raise ToolError(str(self.after_step), f"{name} must be a text, got {text!r:.80}")
         if not self.after_step.strip():
-            raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
+            raise ToolError(self.after_step, "after_step must name the step before the decision point, got a blank")
         for name in ("candidate_tools", "context_fields"):
-            given: object = getattr(self, name)
-            names = [*cast("Collection[object]", given)] if isinstance(given, Collection) else [None]
-            if isinstance(given, str) or not all(isinstance(each, str) and each for each in names):
-                raise ToolError(self.after_step, f"{name} must be a list of names, got {given!r:.80}")
+            names = self._checked_names(name)
             if len(set(names)) != len(names):
-                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
-            object.__setattr__(self, name, [nfc(cast("str", each)) for each in names])
+                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(names)}")
+            object.__setattr__(self, name, list(map(nfc, names)))
         object.__setattr__(self, "when", self._checked_when(self.when))
         object.__setattr__(self, "after_step", nfc(self.after_step))
         object.__setattr__(self, "fallback_tool", self.fallback_tool and nfc(self.fallback_tool))
         if self.after_step in self.candidate_tools:
             raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
 
+    def _checked_names(self, field: str) -> list[str]:
+        given: object = getattr(self, field)
+        if isinstance(given, Collection) and not isinstance(given, str):
+            names = list(cast("Collection[object]", given))
+            if all(isinstance(each, str) and each for each in names):
+                return cast("list[str]", names)
+        raise ToolError(self.after_step, f"{field} must be a list of names, got {given!r:.80}")
+
     def _checked_when(self, given: object) -> dict[str, dict[str, Any]]:
         """Return the conditions by candidate, or raise for what is none."""
         what = "when must give each candidate the fields that decide for it, by name"
-        if not isinstance(given, Mapping):
+        if not is_object(given):
             raise ToolError(self.after_step, f"{what}, got {given!r:.80}")
         found: dict[str, dict[str, Any]] = {}
-        for name, wanted in cast("Mapping[object, object]", given).items():
-            if not isinstance(name, str) or nfc(name) not in self.candidate_tools:
+        for name, wanted in given.items():
+            if not isinstance(cast("object", name), str) or nfc(name) not in self.candidate_tools:
                 raise ToolError(self.after_step, f"when names {name!r:.80}, which is not among candidate_tools")
-            given_fields: Mapping[object, object] = (
-                cast("Mapping[object, object]", wanted) if isinstance(wanted, Mapping) else dict[object, object]()
-            )
-            if not given_fields or not all(isinstance(each, str) and each for each in given_fields):
+            if not is_object(wanted) or not wanted:
                 raise ToolError(self.after_step, f"{what}, got {wanted!r:.80} for {name}")
-            found[nfc(name)] = {cast("str", each): value for each, value in given_fields.items()}
+            if not all(isinstance(cast("object", each), str) and each for each in wanted):
+                raise ToolError(self.after_step, f"{what}, got {wanted!r:.80} for {name}")
+            found[nfc(name)] = dict(wanted)
         return found
 
     def decided_by(self, known: Mapping[str, Any], candidates: Collection[str]) -> str:
         """Return the candidate for which all its fields hold, if there is just one; else ""."""
-        held = [
-            name
-            for name, wanted in self.when.items()
-            if name in candidates and all(each in known and known[each] == value for each, value in wanted.items())
-        ]
-        return held[0] if len(held) == 1 else ""
+        decided: list[str] = []
+        for name, wanted in self.when.items():
+            holds = all(each in known and known[each] == value for each, value in wanted.items())
+            if holds and name in candidates:
+                decided.append(name)
+        return decided[0] if len(decided) == 1 else ""
 
 
 class Choose:
@@ -593,9 +598,10 @@ class BaseFlow:
         if isinstance(part, BaseFlow):
             return part
         if isinstance(part, str):
-            for home in reversed(self._homes):
+            for home in reversed(self._homes):  # the latest registry that it joined counts first
                 registry = home()
-                if registry is not None and (found := registry.by_name(part)) is not None:
+                found = None if registry is None else registry.by_name(part)
+                if found is not None:
                     return found
             problem = f"the part {part!r} is not in the same registry; define or load it first, or correct the name"
             raise _wrong(self, "flows", problem)
@@ -615,22 +621,23 @@ class BaseFlow:
     def outline(self) -> Definition:
         """Return the definition with named parts left as names, since they may not be registered yet."""
         counted = count(1)
-        parts = tuple(
-            SubflowDefinition(name=part, when=when)
-            if isinstance(part, str)
-            else self._part(when, self.resolve(part), (self,), counted)
-            for when, part in self.links()
-        )
-        return self._with_parts(parts)
+        parts: list[SubflowDefinition] = []
+        for when, part in self.links():
+            if isinstance(part, str):
+                parts.append(SubflowDefinition(name=part, when=when))
+            else:
+                parts.append(self._part(when, self.resolve(part), (self,), counted))
+        return self._with_parts(tuple(parts))
 
     def build_prompt(self, verbose: bool = True) -> str:  # noqa: FBT001, FBT002 - the published signature
         """Return the flow as XML for an agent's prompt; `verbose` adds comments for developers."""
         definition = self.definition()
         if not verbose:
             return render(definition)
-        aliases = f"\nAliases: {', '.join(self.aliases)}" if self.aliases else ""
-        origin = f"Defined by {self.place}\nId: {self.id}\nChecksum: {definition.checksum()}{aliases}"
-        return render(definition, notes=[origin])
+        lines = [f"Defined by {self.place}", f"Id: {self.id}", f"Checksum: {definition.checksum()}"]
+        if self.aliases:
+            lines.append(f"Aliases: {', '.join(self.aliases)}")
+        return render(definition, notes=["\n".join(lines)])
 
     def build_embedding_text(self) -> str:
         """Return one text of name (also split into words), description, condition, effects, aliases and examples."""
@@ -648,9 +655,11 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """Return the fields as the author wrote them."""
-        return {
-            each: self.own_tools if each == "tools" else getattr(self, each) for each in (*FIELDS, *OPERATIONAL, "type")
-        }
+        written: dict[str, object] = {}
+        for name in (*FIELDS, *OPERATIONAL, "type"):
+            # A composite's `tools` are those of its parts, too, which may not be there yet.
+            written[name] = self.own_tools if name == "tools" else getattr(self, name)
+        return written
 
     def joined(self, registry: FlowRegistry) -> None:
         """Look up part names in this registry from now on."""
@@ -662,25 +671,28 @@ class BaseFlow:
             circle = " → ".join(flow.name for flow in (*path[path.index(self) :], self))
             problem = f"{circle} is a circle; take one of the parts out"
             raise _wrong(path[0], "flows", problem)
-        too_deep = len(path) > DEEPEST
-        if too_deep or next(counted) > MOST_PARTS:
-            top = path[0] if path else self
-            limit = f" in more than {DEEPEST} levels" if too_deep else f", more than {MOST_PARTS} of them"
+        limit = ""
+        if len(path) > DEEPEST:
+            limit = f" in more than {DEEPEST} levels"
+        elif next(counted) > MOST_PARTS:
+            limit = f", more than {MOST_PARTS} of them"
+        if limit:
             problem = f"has parts of parts{limit}, each counted wherever it stands; make it flatter, or several flows"
-            raise _wrong(top, "flows", problem)
+            raise _wrong(path[0] if path else self, "flows", problem)
         inner = (*path, self)
-        links = ((when, self.resolve(part)) for when, part in self.links())
-        return self._with_parts(tuple(self._part(when, flow, inner, counted) for when, flow in links))
+        parts = [self._part(when, self.resolve(part), inner, counted) for when, part in self.links()]
+        return self._with_parts(tuple(parts))
 
     @staticmethod
     def _part(when: str, flow: "BaseFlow", path: tuple["BaseFlow", ...], counted: Iterator[int]) -> SubflowDefinition:
         return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path, counted))  # noqa: SLF001 - a flow like this one
 
     def _with_parts(self, parts: tuple[SubflowDefinition, ...]) -> Definition:
-        written = {name: getattr(self, name) for name in FIELDS if name != "tools"}
-        content: dict[str, Any] = {
-            name: given if isinstance(given, str) else tuple(given) for name, given in written.items()
-        }
+        content: dict[str, Any] = {}
+        for name in FIELDS:
+            if name != "tools":
+                value: Any = getattr(self, name)
+                content[name] = value if isinstance(value, str) else tuple(value)
         return Definition(type=self.type, tools=tuple(self.own_tools), parts=parts, **content)
 
     def __repr__(self) -> str:
@@ -705,8 +717,10 @@ def _normalize(given: object) -> object:
 
 
 def _docstring(kind: type[BaseFlow]) -> str:
-    authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not is_ours(base))
-    return next((cleandoc(text) for text in authored if text), "")
+    for base in kind.__mro__:
+        if issubclass(base, BaseFlow) and not is_ours(base) and base.__doc__:
+            return cleandoc(base.__doc__)
+    return ""
 
 
 def _defining_in(registry: FlowRegistry) -> FlowRegistry:
@@ -736,9 +750,9 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
     given = cast("object", flow.chain)
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, "chain", f"it must be a list of steps, got {given!r:.80}")
-    several = enumerate(cast("Sequence[Any]", given))
-    tools = dict.fromkeys(flow.own_tools) if given else {}
-    return tuple(_step(flow, tools, f"chain[{number}]", step) for number, step in several)
+    written = cast("Sequence[Any]", given)
+    tools = dict.fromkeys(flow.own_tools) if written else {}
+    return tuple(_step(flow, tools, f"chain[{number}]", step) for number, step in enumerate(written))
 
 
 def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step:
@@ -750,7 +764,7 @@ def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step
     if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):
         return CHOOSE
     if isinstance(step, GuidedDecisionPoint):
-        names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+        names = [step.after_step, *_tools_at(step)]
     elif isinstance(step, str):
         names = [step]
     else:
@@ -789,25 +803,32 @@ def steps_named(flow: BaseFlow) -> tuple[str, ...]:
     found: list[str] = []
     for step in chain:
         if isinstance(step, GuidedDecisionPoint):
-            found += [*step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+            found += _tools_at(step)
         elif isinstance(step, str):
             found.append(step)
     return tuple(dict.fromkeys(found))
 
 
+def _tools_at(point: GuidedDecisionPoint) -> list[str]:
+    """Return the tools that may run at a decision point."""
+    if point.fallback_tool:
+        return [*point.candidate_tools, point.fallback_tool]
+    return list(point.candidate_tools)
+
+
 def called_by(flow: BaseFlow) -> list[BaseFlow]:
     """Return the flows that a flow calls, with those that these call; unknown ones are left out."""
     found: list[BaseFlow] = []
-    left = [flow]
-    while left:
-        for name in left.pop().calls:
+    waiting = [flow]
+    while waiting:
+        for name in waiting.pop().calls:
             try:
                 called = flow.resolve(name)
             except FlowValidationError:
                 continue
             if called not in found:
                 found.append(called)
-                left.append(called)
+                waiting.append(called)
     return found
 
 
@@ -831,9 +852,10 @@ def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
             raise _wrong(flow, "calls", problem) from None
         check_calls(called, (*path, flow.name))
     if not path and flow.calls:
-        called = called_by(flow)
-        inputs = [*flow.inputs, *(each for other in called for each in other.all_inputs().values())]
-        tools = [*steps_named(flow), *(name for other in called for name in steps_named(other))]
+        inputs, tools = list(flow.inputs), list(steps_named(flow))
+        for called in called_by(flow):
+            inputs += called.all_inputs().values()
+            tools += steps_named(called)
         fault = dependency_fault(Subject(name=flow.label, place=flow.place), inputs, tools)
         if fault is not None:
             raise fault
@@ -852,7 +874,11 @@ def _is_only_called(flow: BaseFlow, part: FlowPart) -> bool:
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:
     """Refuse flows whose required tools are not connected."""
-    lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
+    lacking: dict[str, tuple[str, ...]] = {}
+    for flow in flows:
+        names = flow.lacks(connected)
+        if names:
+            lacking[flow.name] = names
     if lacking:
         raise UnconnectedToolsError(lacking, connected=connected)
 

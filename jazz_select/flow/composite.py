@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 from jazz_select.errors import FlowError, FlowValidationError
@@ -95,7 +95,8 @@ class CompositeFlow(BaseFlow):
             return own
         try:
             self.definition()
-            return tuple(dict.fromkeys((*own, *(name for part in self.subflows for name in part.lacks(connected)))))
+            of_parts = chain.from_iterable(part.lacks(connected) for part in self.subflows)
+            return tuple(dict.fromkeys((*own, *of_parts)))
         except FlowValidationError:
             return own
 
@@ -172,7 +173,9 @@ class ConditionalFlow(CompositeFlow):
 
     def links(self) -> Sequence[tuple[str, FlowPart]]:
         """Return the branches, then `otherwise` with an empty text."""
-        return [*self.branches, *([] if self.otherwise is None else [("", self.otherwise)])]
+        if self.otherwise is None:
+            return list(self.branches)
+        return [*self.branches, ("", self.otherwise)]
 
     def check_parts(self, subject: Subject) -> None:
         """Refuse a conditional without branches, or with a branch that is not a pair of a text and a flow."""
@@ -186,7 +189,7 @@ class ConditionalFlow(CompositeFlow):
             match branch:
                 case [str(when), part]:
                     if not when.strip():
-                        raise subject.error(field, "says not when it is taken; write it, or use otherwise=")
+                        raise subject.error(field, "must say when it is taken, got a blank; or use otherwise=")
                     check_text(subject, field, when)
                     _check_part(subject, field, part)
                 case _:
@@ -204,9 +207,10 @@ def _check_list(subject: Subject, field: str, value: object) -> None:
 def _check_part(subject: Subject, field: str, part: object) -> None:
     if isinstance(part, str):
         check_text(subject, field, part)
-    shown: object = part
-    if not part or not (isinstance(part, BaseFlow | str) or (isinstance(part, type) and issubclass(part, BaseFlow))):
-        raise subject.error(field, f"must be a flow, a class of flow or a flow's name, got {describe_value(shown)}")
+    is_flow = isinstance(part, BaseFlow | str) or (isinstance(part, type) and issubclass(part, BaseFlow))
+    if not part or not is_flow:
+        shown = describe_value(cast("object", part))
+        raise subject.error(field, f"must be a flow, a class of flow or a flow's name, got {shown}")
 
 
 _FLOW: Final = "flow"
@@ -229,8 +233,9 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
         own = flow.outline()
-    extra = {each.name: getattr(flow, each.name) for each in fields(_ExtraFields)}
-    return {**{each.name: getattr(own, each.name) for each in fields(own)}, **extra, "checksum": own.checksum()}
+    data = {each.name: getattr(own, each.name) for each in fields(own)}
+    data |= {each.name: getattr(flow, each.name) for each in fields(_ExtraFields)}
+    return {**data, "checksum": own.checksum()}
 
 
 def flow_of(data: object) -> BaseFlow:

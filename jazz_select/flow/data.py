@@ -146,7 +146,9 @@ def entry_nodes(file: str) -> list[yaml.Node]:
 def place_of_input(flow: BaseFlow, field: str) -> str:
     """Return where a field of an input stands, such as `inputs[1].when`: with its line, if a data file holds it."""
     origin = flow.origin
-    return _place_with_line(origin.file, origin.entry, field) if origin.entry else flow.place
+    if not origin.entry:
+        return flow.place
+    return _place_with_line(origin.file, origin.entry, field)
 
 
 def _place_with_line(file: str, entry: int, field: str) -> str:
@@ -163,7 +165,9 @@ def _with_lines(error: FlowError) -> FlowError:
         return error
     faults: list[JazzSelectError] = []
     for each in (error, *error.others):
-        found = _ENTRY.fullmatch(each.place) if isinstance(each, FlowValidationError) and _is_of_input(each) else None
+        found: re.Match[str] | None = None
+        if isinstance(each, FlowValidationError) and _is_of_input(each):
+            found = _ENTRY.fullmatch(each.place)
         if found is None or not isinstance(each, FlowValidationError):
             faults.append(each)
             continue
@@ -190,7 +194,8 @@ def _read_entry(file: Path, number: int, entry: object) -> BaseFlow:
     subject = Subject(name=data.name, place=_place(file, number))
     inputs = _inputs(data.inputs, subject, faults)
     if faults:
-        raise_all([*faults, *_faults_of_the_rest(data, inputs, subject, [*misspelt, *(each.field for each in faults)])])
+        wrong = [*misspelt, *(each.field for each in faults)]
+        raise_all([*faults, *_faults_of_the_rest(data, inputs, subject, wrong)])
     with read_from(file, number):
         flow = _build(data, inputs, subject)
     _ = chain_of(flow)  # raises if it cannot run
@@ -232,7 +237,9 @@ def _faults_of_texts(data: FlowData, subject: Subject) -> list[FlowValidationErr
         except FlowValidationError as error:
             faults.append(error)
     fault = fault_in_reply(data.reply)
-    return [*faults, subject.error("reply", fault)] if fault else faults
+    if fault:
+        faults.append(subject.error("reply", fault))
+    return faults
 
 
 def _faults_of_the_rest(
@@ -282,10 +289,13 @@ def _entries(file: Path) -> Iterator[object]:
             if is_described and mapping.keys().isdisjoint({"name", "flows"}):
                 problem = "it holds tools and no flows; load_tools reads it, and the command does as --tools"
                 raise FlowLoadError(short_path(str(file)), problem)
-            content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
-            if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
-                extra = ", ".join(sorted(f"{key!r:.80}" for key in set(mapping) - {"flows"})[:_MOST_NAMED])
-                raise FlowLoadError(short_path(str(file)), f"next to `flows:` it holds {extra}; take that out")
+            content = [mapping]
+            if "flows" in mapping and "name" not in mapping:  # with a name it is a composite, and these are its parts
+                content = mapping["flows"]
+                extra = sorted(f"{key!r:.80}" for key in mapping if key != "flows")
+                if extra:
+                    problem = f"next to `flows:` it holds {', '.join(extra[:_MOST_NAMED])}; take that out"
+                    raise FlowLoadError(short_path(str(file)), problem)
         if content is None:
             continue
         if not is_array(content):
@@ -344,11 +354,12 @@ def _near_fields(loc: tuple[int | str, ...]) -> list[str]:
 def _first(errors: list[ErrorDetails]) -> ErrorDetails:
     """Return the error to report: an unknown field beside a missing one is usually its misspelling."""
     first = errors[0]
-    beside = (
-        each for each in errors if each["type"] == "extra_forbidden" and len(first["loc"]) == len(each["loc"]) > 1
-    )
-    same = (each for each in beside if each["loc"][:-1] == first["loc"][:-1])
-    return next(same, first) if first["type"] == "missing" else first
+    if first["type"] != "missing" or len(first["loc"]) == 1:
+        return first
+    for each in errors:
+        if each["type"] == "extra_forbidden" and each["loc"][:-1] == first["loc"][:-1]:
+            return each
+    return first
 
 
 def _place(file: Path, number: int) -> str:
@@ -356,8 +367,10 @@ def _place(file: Path, number: int) -> str:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    steps = (step for step in loc if step not in {_LISTED, _BY_TOOL})
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = ""
+    for step in loc:
+        if step not in {_LISTED, _BY_TOOL}:  # pydantic's names for the alternatives of a field
+            path += f"[{step}]" if isinstance(step, int) else f".{step}"
     return beginning(path.removeprefix("."), _LONGEST_FIELD) or ("''" if loc else "name")
 
 

@@ -12,7 +12,7 @@ from unicodedata import category
 from jazz_select.errors import FlowValidationError, raise_all
 from jazz_select.flow.inputs import Input, dependency_problem
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning, describe_value, did_you_mean, near, template_fields
+from jazz_select.text import beginning, count_of, describe_value, did_you_mean, near, template_fields
 from jazz_select.values import is_number
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools", "calls")
@@ -147,8 +147,9 @@ def bar_faults(
     if not min_examples or fields["only_called"] is True:
         return faults
     required = ("description",) if composite else ("description", "condition")
-    empty = [field for field in required if field not in known and not cast("str", fields[field]).strip()]
-    faults += [subject.error(field, f"is empty; {_PURPOSE[field]}") for field in empty]
+    for field in required:
+        if field not in known and not cast("str", fields[field]).strip():
+            faults.append(subject.error(field, f"is empty; {_PURPOSE[field]}"))
     if not composite and "desired_effects" not in known and not fields["desired_effects"]:
         faults.append(subject.error("desired_effects", "needs at least one: what is true once the flow has run?"))
     if "examples" not in known:
@@ -171,15 +172,15 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         places.setdefault(example.strip().casefold(), []).append(number)
     repeated = [numbers for numbers in places.values() if len(numbers) > 1]
     if repeated:
-        listed = "; ".join(
-            f"{beginning(examples[n[0] - 1], _SHOWN)!r} (number {' and '.join(map(str, n[:_MOST_NAMED]))})"
-            for n in repeated[:_MOST_NAMED]
-        )
-        raise subject.error("examples", f"repeats {listed}; each example must be a different request")
+        listed: list[str] = []
+        for numbers in repeated[:_MOST_NAMED]:
+            text = beginning(examples[numbers[0] - 1], _SHOWN)
+            listed.append(f"{text!r} (number {' and '.join(map(str, numbers[:_MOST_NAMED]))})")
+        raise subject.error("examples", f"repeats {'; '.join(listed)}; each example must be a different request")
     if len(places) < least:
-        missing = least - len(places)
-        problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more"
-        raise subject.error("examples", f"{problem} {'request' if missing == 1 else 'requests'} in a user's words")
+        missing = count_of(least - len(places), "more request")
+        problem = f"has {len(places)}, and at least {least} different ones are needed"
+        raise subject.error("examples", f"{problem}; add {missing} in a user's words")
 
 
 def check_text(subject: Subject, field: str, value: object) -> None:
@@ -214,7 +215,7 @@ def _check_priority(subject: Subject, value: object) -> None:
     numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
         raise subject.error("priority", f"must be two whole numbers such as (0, 0), got {describe_value(shown)}")
-    if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
+    if max(abs(cast("int", number)) for number in numbers) >= _PRIORITY_LIMIT:
         raise subject.error("priority", f"must be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
 
 
@@ -256,8 +257,10 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        known = (field for field in (*FIELDS, *OPERATIONAL, *_RUNNING, *_PARTS) if hasattr(kind, field))
-        unset = [field for field in known if field not in own and f"_own_{field}" not in own]
+        unset: list[str] = []
+        for field in (*FIELDS, *OPERATIONAL, *_RUNNING, *_PARTS):
+            if hasattr(kind, field) and field not in own and f"_own_{field}" not in own:
+                unset.append(field)
         found = near(name, unset, cutoff=_NEAR)
         if found and not _is_annotated(kind, name):
             flow = own.get("name")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from string import Formatter
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -42,9 +43,10 @@ class ToolChoices:
         if self.label and not self.value:
             raise ConfigError(f"choices from the tool {self.tool!r:.80} have a label and need a value, too")
         given = cast("object", self.arguments)
-        names = [*cast("Mapping[object, object]", given).items()] if isinstance(given, Mapping) else [(None, None)]
-        if not all(isinstance(each, str) and each.strip() for pair in names for each in pair):
-            raise ConfigError(f"arguments of the tool {self.tool!r:.80} are a mapping of arguments to names")
+        names = chain.from_iterable(given.items()) if is_object(given) else [given]
+        if not all(isinstance(each, str) and each.strip() for each in names):
+            what = "must be a mapping of arguments to names"
+            raise ConfigError(f"arguments of the tool {self.tool!r:.80} {what}, got {given!r:.80}")
         object.__setattr__(self, "tool", nfc(self.tool))
         object.__setattr__(self, "arguments", dict(self.arguments))
 
@@ -87,7 +89,8 @@ class Input:
             raise ConfigError("an input needs the name of the argument that it is for")
         self._check_choices()
         if self.check is not None and not isinstance(self.check, str) and not callable(self.check):
-            raise ConfigError(f"check of the input {self.name!r:.80} is a function of the value, or the name of a tool")
+            what = "a function of the value, or the name of a tool"
+            raise ConfigError(f"check of the input {self.name!r:.80} must be {what}, got {self.check!r:.80}")
         self._check_problem()
         self._check_when()
         self._check_proposal()
@@ -98,47 +101,45 @@ class Input:
             return
         values = cast("Sequence[object]", listed)
         if not isinstance(listed, list | tuple) or len(values) > _MOST_CHOICES:
-            raise ConfigError(f"choices of the input {self.name!r:.80} are a list of at most {_MOST_CHOICES} values")
-        if not all(isinstance(each, str | int | float) for each in values):
-            raise ConfigError(f"choices of the input {self.name!r:.80} are texts and numbers")
+            what = f"a list of at most {_MOST_CHOICES} values"
+            raise ConfigError(f"choices of the input {self.name!r:.80} must be {what}, got {listed!r:.80}")
+        wrong = [each for each in values if not isinstance(each, str | int | float)]
+        if wrong:
+            what = "texts and numbers"
+            raise ConfigError(f"choices of the input {self.name!r:.80} must be {what}, got {wrong[0]!r:.80}")
         if values and self.example and self.example not in map(str, values):
-            raise ConfigError(
-                f"example of the input {self.name!r:.80} must be one of its choices, got {self.example!r:.80}"
-            )
+            what = f"one of its choices, got {self.example!r:.80}"
+            raise ConfigError(f"example of the input {self.name!r:.80} must be {what}")
         object.__setattr__(self, "choices", tuple(values))
 
     def _check_problem(self) -> None:
         try:
             list(Formatter().parse(self.problem))
         except ValueError as error:
-            raise ConfigError(
-                f"problem of the input {self.name!r:.80}: {error}; write {{{{ and }}}} for braces of its own"
-            ) from error
+            advice = "write {{ and }} for braces of its own"
+            raise ConfigError(f"problem of the input {self.name!r:.80}: {error}; {advice}") from error
         try:
             named = {*template_fields(self.problem)} - {"value"}
         except ValueError as error:
             raise ConfigError(f"problem of the input {self.name!r:.80} {error}") from error
         if named:
-            raise ConfigError(
-                f"problem of the input {self.name!r:.80} knows {{value}}, and no {sorted(map(str, named))}"
-            )
+            others = sorted(map(str, named))
+            raise ConfigError(f"problem of the input {self.name!r:.80} may name {{value}} alone, got {others}")
 
     def _check_when(self) -> None:
         given = cast("object", self.when)
-        pairs = [*cast("Mapping[object, object]", given).items()] if isinstance(given, Mapping) else None
-        if pairs is None or len(pairs) > _MOST_CONDITIONS:
-            what = f"a mapping of at most {_MOST_CONDITIONS} names to values"
-            raise ConfigError(f"when of the input {self.name!r:.80} is {what}, such as {{'payment': 'card'}}")
-        for name, wanted in pairs:
-            if not isinstance(name, str) or not name.strip():
+        if not is_object(given) or len(given) > _MOST_CONDITIONS:
+            what = f"a mapping of at most {_MOST_CONDITIONS} names to values, such as {{'payment': 'card'}}"
+            raise ConfigError(f"when of the input {self.name!r:.80} must be {what}, got {given!r:.80}")
+        for name, wanted in given.items():
+            if not isinstance(cast("object", name), str) or not name.strip():
                 what = "names of inputs or results"
                 raise ConfigError(f"when of the input {self.name!r:.80} must have {what}, got {name!r:.80}")
             values = allowed_values(wanted)
             if not values or not all(isinstance(each, str | int | float) for each in values):
                 what = "a text, a number, true, false, or a list of such values"
-                raise ConfigError(
-                    f"when of the input {self.name!r:.80}: {name!r:.80} must be {what}, got {wanted!r:.80}"
-                )
+                problem = f"{name!r:.80} must be {what}, got {wanted!r:.80}"
+                raise ConfigError(f"when of the input {self.name!r:.80}: {problem}")
         object.__setattr__(self, "when", dict(self.when))
 
     def _check_proposal(self) -> None:
@@ -224,7 +225,8 @@ def dependency_problem(inputs: Sequence[Input], tools: Collection[str]) -> tuple
                 advice = did_you_mean(name, known) or "name an input of the flow, or a step of its chain and a field"
                 return place, of, f"{name!r:.80} is no input of the flow, and no result of a step; {advice}"
         for name, wanted in each.when.items():
-            if problem := _condition_problem(name, wanted, by_name.get(name)):
+            problem = _condition_problem(name, wanted, by_name.get(name))
+            if problem:
                 return place, "when", problem
     return _circle(inputs, by_name)
 
@@ -266,12 +268,14 @@ def _way_back(name: str, by_name: Mapping[str, Input]) -> tuple[str, ...]:
 
 def allowed_values(wanted: object) -> tuple[Any, ...]:
     """Return the values of which a condition wants one."""
-    return tuple(cast("Sequence[Any]", wanted)) if isinstance(wanted, list | tuple) else (wanted,)
+    if isinstance(wanted, list | tuple):
+        return tuple(cast("Sequence[Any]", wanted))
+    return (wanted,)
 
 
 def is_same_value(one: object, other: object) -> bool:
     """Whether two values are the same, however they are written: a number or a text of it, upper or lower case."""
-    if isinstance(one, bool) or isinstance(other, bool):
+    if isinstance(one, bool) or isinstance(other, bool):  # before numbers: Python takes True for 1
         return one is other or str(one).casefold() == str(other).casefold()
     if isinstance(one, int | float) and isinstance(other, int | float):
         return one == other

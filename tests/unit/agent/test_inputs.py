@@ -549,12 +549,12 @@ def test_all_that_a_class_can_say_works_as_data_and_in_a_file(tmp_path: Any) -> 
 
 NO_INPUTS: list[tuple[Any, str]] = [
     ({"name": " "}, "needs the name"),
-    ({"name": "day", "choices": "Monday"}, "choices of the input 'day' are a list"),
-    ({"name": "day", "choices": [{}]}, "are texts and numbers"),
-    ({"name": "day", "check": 5}, "check of the input 'day' is a function"),
+    ({"name": "day", "choices": "Monday"}, "choices of the input 'day' must be a list"),
+    ({"name": "day", "choices": [{}]}, "must be texts and numbers"),
+    ({"name": "day", "check": 5}, "check of the input 'day' must be a function"),
     ({"name": "day", "question": 5}, "question must be a text"),
     ({"name": "day", "choices": ["Monday"], "example": "Tuesday"}, "must be one of its choices, got 'Tuesday'"),
-    ({"name": "day", "problem": "{day} is no day"}, "knows {value}, and no ['day']"),
+    ({"name": "day", "problem": "{day} is no day"}, "may name {value} alone, got ['day']"),
     ({"name": "day", "problem": "{value is no day"}, "write {{ and }} for braces of its own"),
 ]
 

@@ -112,7 +112,7 @@ BRANCHES: list[tuple[str, dict[str, Any], str, str]] = [
     ("branches in a mapping", {"branches": {"when": "part"}}, "branches", "must be a list"),
     ("a branch without its flow", {"branches": [("when",)]}, "branches[0]", "a pair"),
     ("a branch of two letters", {"branches": ["ab"]}, "branches[0]", "a pair"),
-    ("a branch without a text", {"branches": [(" ", "part")]}, "branches[0]", "says not when"),
+    ("a branch without a text", {"branches": [(" ", "part")]}, "branches[0]", "must say when"),
     ("a branch to a number", {"branches": [("when", 3)]}, "branches[0]", "got int 3"),
     ("otherwise a number", {"branches": [("when", "part")], "otherwise": 3}, "otherwise", "got int 3"),
 ]

@@ -135,5 +135,5 @@ def test_of_what_travels_only_one_part_is_for_all_other_cases(registry: FlowRegi
     )
     data = flow_data(whole)
     data |= {"parts": tuple(replace(part, when="") for part in data["parts"])}
-    with pytest.raises(ConfigError, match="says not when it is taken"):
+    with pytest.raises(ConfigError, match="must say when it is taken"):
         flow_of(data)

@@ -244,9 +244,9 @@ def test_an_input_is_undecided_until_what_it_depends_on_is_known() -> None:
 def test_wrong_kinds_are_named() -> None:
     with pytest.raises(ConfigError, match="choices from a tool need the tool's name"):
         ToolChoices(" ")
-    with pytest.raises(ConfigError, match="arguments of the tool 'list' are a mapping"):
+    with pytest.raises(ConfigError, match="arguments of the tool 'list' must be a mapping"):
         ToolChoices("list", arguments={"a": 1})  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="when must be a Mapping"):
         Input("a", when=[1])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="when of the input 'a' is a mapping of at most 10 names"):
+    with pytest.raises(ConfigError, match="when of the input 'a' must be a mapping of at most 10 names"):
         Input("a", when={f"n{number}": True for number in range(11)})
