@@ -242,7 +242,9 @@ def _result_lines(result: FlowSelectionResult, asked: dict[str, Any], settings: 
         yield _candidates_table(result)
     else:
         yield Text("\nno candidates\n", style="yellow")
-    chosen = styled(", ".join(result.names), "bold green") if result.names else styled("nothing", "yellow")
+    chosen = styled("nothing", "yellow")
+    if result.names:
+        chosen = styled(", ".join(result.names), "bold green")
     lines: list[tuple[str, object]] = [("chosen", chosen), ("why", _why(result)), *decision.facts]
     for note in _unresolved_notes(result, settings):
         lines.append(("unresolved", styled(note, "yellow")))

@@ -109,7 +109,9 @@ def _filter_by_tags(cases: Cases, tags: Sequence[str]) -> Cases:
         if not set(tags).isdisjoint(case.tags):
             kept.append(case)
     if not kept:
-        listed = f"there are {', '.join(sorted(known)[:20])}" if known else "none of its cases has a tag"
+        listed = "none of its cases has a tag"
+        if known:
+            listed = f"there are {', '.join(sorted(known)[:20])}"
         raise ConfigError(f"{cases.file} has no case with the tag {', '.join(tags)}: {listed}")
     return Cases(cases=tuple(kept), problems=cases.problems, file=cases.file)
 
@@ -237,7 +239,9 @@ def _measure_lines(
     if found.misses:
         title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
         yield table(values["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _show_miss}, most=_MISSES)
-    index = f"agent {settings.agent_id}, index {index_place(settings)}" if is_deployed else "as they are written"
+    index = "as they are written"
+    if is_deployed:
+        index = f"agent {settings.agent_id}, index {index_place(settings)}"
     took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
     where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
     yield line(where, style="dim")
@@ -373,7 +377,9 @@ def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterato
     yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})
     yield line(found.summary, style="bold")
     if found.changes:
-        telling = found.changes if most is None else [each for each in found.changes if not each.is_shuffle]
+        telling: Sequence[RouteChange] = found.changes
+        if most is not None:  # what changes behind the first candidate only is counted, not shown
+            telling = [each for each in found.changes if not each.is_shuffle]
         if telling:
             yield table(telling[:most], _OF_CHANGE)
         more = len(found.changes) - len(telling[:most])

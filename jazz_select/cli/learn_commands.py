@@ -78,11 +78,15 @@ def _learn(store: OverlayStore, log: "LogSource", settings: "Settings", given: "
             trial = asyncio.run(compared(registry, logged, overlay, **how))
         tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
-    cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
+    cases: Sequence[Case] = ()
+    if given.cases is not None:
+        cases = load_cases(given.cases, registry, flows=settings.flows)
     _review(log, given, settings.agent_id, overlay)
     entries = logged_entries(log, settings, corrected=True)
     tools = tools_beside(settings.flows, given.tools)
-    how["tools"] = load_tools(tools, allow_modules=settings.allowed_modules) if isinstance(tools, str) else tools
+    if isinstance(tools, str):
+        tools = load_tools(tools, allow_modules=settings.allowed_modules)
+    how["tools"] = tools
     with spinner(f"learning from {len(entries)} corrections"):
         undo = given.undo or ()
         learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, undo=undo, **how))

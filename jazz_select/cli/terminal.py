@@ -73,7 +73,9 @@ def mark(*, good: bool) -> Text:
 
 def line(*parts: str | Text, style: str = "", limit: int = 1_000, sep: str = " ") -> Text:
     """Join the parts into one unbroken line: the terminal wraps it, and a log keeps it whole."""
-    texts = [part if isinstance(part, Text) else styled(part, style, limit=limit) for part in parts]
+    texts: list[Text] = []
+    for part in parts:
+        texts.append(part if isinstance(part, Text) else styled(part, style, limit=limit))
     whole = Text(no_wrap=True, overflow="ignore")
     return whole.append_text(Text(sep).join(texts))
 

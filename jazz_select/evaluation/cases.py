@@ -18,7 +18,7 @@ from jazz_select.data_files import Document, documents_of, json_value, read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import canonical_bytes, is_array
-from jazz_select.text import beginning, describe_value, did_you_mean, nfc, nfkc, problem_of, unknown_field
+from jazz_select.text import beginning, count_of, describe_value, did_you_mean, nfc, nfkc, problem_of, unknown_field
 from jazz_select.values import flow_id
 
 LARGEST = 32 << 20
@@ -111,7 +111,9 @@ def _items(file: Path, suffix: str) -> Entries:
     if given is None:
         raise ConfigError(f"{file} holds no requests")
     if not is_array(given):
-        what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
+        what = "one mapping"
+        if not isinstance(given, dict):
+            what = beginning(describe_value(given), _LONGEST_NAME)
         raise ConfigError(f"{file} must hold a list of cases, each with request: and expect:, got {what}")
     nodes: list[yaml.Node] = []
     if isinstance(node, yaml.SequenceNode):
@@ -359,9 +361,9 @@ def load_cases(
     """
     found = read_cases(file, registry, flows=flows)
     if found.errors:
-        more = len(found.errors) - 1
-        others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
-        raise ConfigError(f"{found.errors[0]}{others}")
+        first, *others = found.errors
+        more = f" (and {count_of(len(others), 'more problem')})" if others else ""
+        raise ConfigError(f"{first}{more}")
     return found.cases
 
 

@@ -232,10 +232,12 @@ def pattern_of(words: Any) -> str | None:
 
 def agree_calls(wanted: Sequence[ExpectedCall], made: Sequence[Called]) -> bool:
     """Whether exactly these calls were made, in order, each with the expected arguments."""
-    return len(wanted) == len(made) and all(
-        want.tool == call.tool and agrees(want.arguments, call.arguments)
-        for want, call in zip(wanted, made, strict=True)
-    )
+    if len(wanted) != len(made):
+        return False
+    for want, call in zip(wanted, made, strict=True):
+        if want.tool != call.tool or not agrees(want.arguments, call.arguments):
+            return False
+    return True
 
 
 def agrees(wanted: object, given: object) -> bool:
@@ -245,6 +247,7 @@ def agrees(wanted: object, given: object) -> bool:
     slashes. Values without a JSON type, such as dates, are compared in their JSON form. The number 1 and the text "1"
     differ.
     """
+    # Both as JSON, since a file holds texts where a tool takes dates or enums.
     wanted, given = json_or_same(wanted), json_or_same(given)
     if isinstance(wanted, dict) and isinstance(given, dict):
         expected, got = cast("dict[str, object]", wanted), cast("dict[str, object]", given)
@@ -352,7 +355,10 @@ class TurnCase(Strict):
 def _plain_turns(given: object) -> object:
     if not is_array(given):
         return given
-    return [{"say": each} if isinstance(each, str) else each for each in given]
+    turns: list[object] = []
+    for each in given:  # a text alone is what the user says
+        turns.append({"say": each} if isinstance(each, str) else each)
+    return turns
 
 
 class ConversationCase(Strict):
@@ -508,8 +514,10 @@ def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
 
 
 def _path_text(path: _Path) -> str:
-    text = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in path)
-    return text.replace("turns.", "turn ", 1) or "it"
+    parts: list[str] = []
+    for part in path:  # people count entries from 1
+        parts.append(str(part + 1) if isinstance(part, int) else part)
+    return ".".join(parts).replace("turns.", "turn ", 1) or "it"
 
 
 def _fields_at(path: _Path) -> tuple[list[str], str]:

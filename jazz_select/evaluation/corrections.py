@@ -15,7 +15,7 @@ from jazz_select.evaluation.checks.safety import injection, seen
 from jazz_select.evaluation.checks.wording import DuplicateIndex
 from jazz_select.evaluation.overlay import Version, examples_of, takes_examples, yaml_text
 from jazz_select.flow.base import CHOOSE, BaseFlow, chain_of
-from jazz_select.outcomes.entries import Logged
+from jazz_select.outcomes.entries import Feedback, Logged
 from jazz_select.outcomes.evidence import WITNESSES, same_request, witness_of
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.routing.tools.tool import Tool
@@ -188,7 +188,9 @@ def review(
     words: dict[str, tuple[str, ...] | None] = {}
     for given in accept:
         found = ids_of(given, corrected)
-        labels = [each for entry in found for each in log.feedback(entry) if each.right is not None]
+        labels: list[Feedback] = []
+        for entry in found:
+            labels += [each for each in log.feedback(entry) if each.right is not None]
         if not labels:
             raise ConfigError(f"--accept: nobody said what is right for an entry {given!r:.80} of agent {agent_id}")
         # `max` returns the first of equals: from the end, the last word of the weightiest source.

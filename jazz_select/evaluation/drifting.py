@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
@@ -240,12 +240,17 @@ class Drift(JsonData, Framed):
         return f"{counts}{subject}{first.message}{more}."
 
     def _frame(self) -> Frame:
-        columns = ("flow", "requests", "requests before", "expected right", "expected before")
-        rows = [
-            (each.flow, each.now.requests, each.before.requests, each.now.expected, each.before.expected)
-            for each in self.flows
-        ]
-        return [dict(zip(columns, row, strict=True)) for row in rows], columns
+        rows: list[dict[str, Any]] = []
+        for each in self.flows:
+            row = {
+                "flow": each.flow,
+                "requests": each.now.requests,
+                "requests before": each.before.requests,
+                "expected right": each.now.expected,
+                "expected before": each.before.expected,
+            }
+            rows.append(row)
+        return rows, ("flow", "requests", "requests before", "expected right", "expected before")
 
 
 @checked
@@ -337,8 +342,9 @@ def _tally_windows(
     Raises:
         ConfigError: There are no entries.
     """
-    now, before, entry = _WindowTally(), _WindowTally(), None
-    for entry in entries:
+    now, before = _WindowTally(), _WindowTally()
+    entry: Logged | None = None
+    for entry in entries:  # in one pass: a log may be too large for memory
         if middle <= entry.at < until:
             now.add(entry)
         elif since <= entry.at < middle:

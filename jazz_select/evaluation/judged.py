@@ -148,6 +148,7 @@ def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Grou
     | `unasked` | share of cases for which no model is asked | all |
     | `unasked-right` | share of these with exactly the expected flows taken | cases without a model call |
     """
+    # A rank is measured only where there is a right flow to find.
     labelled = [each for each in judged if each.expect]
     measures: dict[str, Measure] = {}
     for depth in depths:

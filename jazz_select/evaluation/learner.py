@@ -340,6 +340,7 @@ class _Lesson:
         """
         if not before:
             return [], [replace(each, why=_FEW) for each in hints], before
+        # What persons said is learned whatever it costs; hints are weighed beside it.
         without = await self._scales.routes(_version(examples))
         risky = flows_that_may_change(self._authored.values(), self._tools)
         candidates = list(hints)

@@ -102,6 +102,7 @@ def calibration_error(sureness: Sequence[float], right: Sequence[bool]) -> float
     begin = 0
     while begin < len(pairs):
         end = min(begin + size, len(pairs))
+        # Equal confidences share a bin: which of them came first in the sorted pairs says nothing.
         while end < len(pairs) and pairs[end][0] == pairs[end - 1][0]:
             end += 1
         gaps.append(abs(fsum(sure - is_right for sure, is_right in pairs[begin:end])))

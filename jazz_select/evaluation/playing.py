@@ -300,11 +300,15 @@ def _turn(number: int, turn: TurnCase, result: "TurnResult", checks: Sequence[Ch
     is_of_script = any(check.name == "script" for check in checks)
     if error and turn.expect.status != "failed" and not is_of_script:
         checks = (*checks, Check(name="error", passed=False, expected="none", seen=beginning(error, _SHOWN)))
+    replies: list[str] = []
+    for span in result.trace:
+        if "reply" in span.content:
+            replies.append(str(span.content["reply"]))
     return TurnPlayed(
         number=number,
         say=turn.say,
         seen=seen,
-        replies=tuple(str(each.content["reply"]) for each in result.trace if "reply" in each.content),
+        replies=tuple(replies),
         checks=(*judged(turn.expect, seen), *checks),
         notes=result.notes,
         error=error,

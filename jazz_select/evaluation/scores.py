@@ -216,7 +216,11 @@ class Evaluation(Framed):
             tags.update(each.case.tags)
         for tag in sorted(tags):
             parts[f"tag:{tag}"] = [each for each in self.judged if tag in each.case.tags]
-        return tuple(group_of(name, part, self.depths) for name, part in parts.items() if part)
+        groups: list[Group] = []
+        for name, part in parts.items():
+            if part:
+                groups.append(group_of(name, part, self.depths))
+        return tuple(groups)
 
     @cached_property
     def none(self) -> metrics.Detection:

@@ -94,7 +94,9 @@ class Sweep:
         if self.best is None:
             return self._explain_unmet()
         best, (low, high) = self.best, self.best.between
-        already = f" ({_percent(self.without.saved, 1)} without a budget)" if self.without.unasked else ""
+        already = ""
+        if self.without.unasked:
+            already = f" ({_percent(self.without.saved, 1)} without a budget)"
         text = (
             f"with max_error={_point(best.max_error)} you save {_percent(best.saved, 1)} of {cases:,} calls{already} "
             f"at {_percent(best.right / best.unasked, 1)}: {best.right:,} of {best.unasked:,} right, "

@@ -220,6 +220,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     if len(possible) > len(asked):
         skipped = len(possible) - len(asked)
         notes.append(f"{skipped} of {len(possible)} tools were not asked about: write again for these")
+    # A tool whose call failed is left out, so that it is asked about again.
     return WrittenExamples(
         texts=[(tool, _texts(drafts, tool.name)) for tool, task in tasks if task.result()],
         asked=len(asked),

@@ -78,6 +78,7 @@ def file_lock(file: Path) -> Generator[None]:
     flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # A file of its own: the one that is protected is replaced while the lock is held.
         lock = portalocker.Lock(file.with_name(f".{file.name}.lock"), mode="a+", timeout=_PATIENCE_S, flags=flags)
         lock.acquire()
     except portalocker.exceptions.LockException as error:

@@ -24,6 +24,7 @@ def little_words(text: str, words: Iterable[str]) -> Counter[str]:
     """Count the stop words of a text by language; for another script than Latin, count its letters."""
     begins = text[:_READ]
     if not begins.isascii():
+        # The name of a letter begins with its script, such as GREEK SMALL LETTER ALPHA.
         letters = Counter(character_name(char, "?").split()[0] for char in begins if char.isalpha())
         script = letters.most_common(1)[0][0] if letters else "LATIN"
         if script != "LATIN":

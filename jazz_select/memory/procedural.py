@@ -286,7 +286,9 @@ class ProceduralMemory:
             raise ConfigError(msg)
         from jazz_select.memory.embedders.known_embedders import open_embedder
 
-        folder = Path(path_or_memory) if path_or_memory and str(path_or_memory) != ":memory:" else None
+        folder: Path | None = None
+        if path_or_memory and str(path_or_memory) != ":memory:":
+            folder = Path(path_or_memory)
         vectors = VectorFile(folder) if folder else None
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
         if url:
@@ -497,7 +499,9 @@ class ProceduralMemory:
         readable = [each for key, each in payloads.items() if not fault_at(self._store, agent_id, key, each)]
         if len(readable) < len(payloads):
             _log.warning("agent_id=<%s>, flows=<%d> | flows cannot be read", agent_id, len(payloads) - len(readable))
-        flows = [{field: each.get(field, copy(empty)) for field, empty in _LISTED.items()} for each in readable]
+        flows: list[dict[str, Any]] = []
+        for payload in readable:
+            flows.append({field: payload.get(field, copy(empty)) for field, empty in _LISTED.items()})
         return sorted(flows, key=lambda flow: flow["flow_name"])
 
     async def sync(  # noqa: PLR0913 - options with a name

@@ -120,7 +120,10 @@ def _result(
             return learned.listed(keys, whole_name=offer.whole_name)
         if model.confidence is None:
             return [1.0 if key == offer.whole_name else None for key in keys]
-        chances = [1.0 if key == offer.whole_name else evidence.chance(model.confidence, key) for key in keys]
+        chances: list[float] = []
+        for key in keys:
+            is_named = key == offer.whole_name
+            chances.append(1.0 if is_named else evidence.chance(model.confidence, key))
         return listed_confidences(chances, p_none=p_none)
 
     candidates = _candidates(
@@ -241,7 +244,9 @@ def _offer(
         wanted = [*dict.fromkeys((*order[:1], *mentioned, *needed))]
         count = min(max(count, len(wanted)), MOST_SIZED)
     else:
-        firsts = [key for evidence in parts[1:] for key in evidence.best(1)]
+        firsts: list[Key] = []
+        for evidence in parts[1:]:
+            firsts += evidence.best(1)
         # The best one stays, whatever is named: a name of one word may be an ordinary word of the request.
         wanted, count = [*dict.fromkeys((*order[:1], *mentioned, *firsts))], scope.top_k
     certain = frozenset(wanted[:count])

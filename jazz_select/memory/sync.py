@@ -327,7 +327,9 @@ class IndexWriter:
                 f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew"
             )
         if log and (earlier.evidence is not None or earlier.persons):
-            count = len(earlier.persons) if earlier.evidence is None else earlier.evidence.agreement.requests
+            count = len(earlier.persons)
+            if earlier.evidence is not None:
+                count = earlier.evidence.agreement.requests
             were = count_of(count, "logged request")
             notes.append(
                 f"an earlier sync learned from {were}, and this one was given no log: evidence=… gives it anew"

@@ -314,7 +314,10 @@ def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
 def _kinds() -> dict[str, str]:
     """Return the kind of each phrase of the table that may answer a question."""
     listed = ("denies", "common", "beside", "yes", "no", "courtesy", "chooses", "unsure", "none")
-    return {phrase: kind for kind in listed for phrase in phrases()[kind]}
+    kinds: dict[str, str] = {}
+    for kind in listed:  # of a phrase with several kinds, the last one counts
+        kinds.update(dict.fromkeys(phrases()[kind], kind))
+    return kinds
 
 
 def _plain(text: str) -> str:

@@ -67,7 +67,9 @@ class Request:
     @property
     def under_way(self) -> tuple[str, ...]:
         """The ids of the flows under way, the current one first."""
-        return () if self.situation is None else tuple(each.flow_id for each in self.situation.under_way)
+        if self.situation is None:
+            return ()
+        return tuple(each.flow_id for each in self.situation.under_way)
 
     @property
     def goes_on(self) -> bool:
@@ -239,7 +241,9 @@ def usable_candidates(
     unusable = 0
     read: Sequence[Candidate] = getattr(found, "read", ())
     for metadata, known in zip(found, chain(read, repeat(None))):  # noqa: B905 - the second has no end
-        candidate = known if known is not None and known.as_metadata() == metadata else _candidate(metadata)
+        # A result of recall holds its candidates as values, too; metadata that a caller changed are read anew.
+        is_unchanged = known is not None and known.as_metadata() == metadata
+        candidate = known if is_unchanged else _candidate(metadata)
         if candidate is None:
             unusable += 1
         elif candidate.flow_id not in find_unavailable:
@@ -484,8 +488,9 @@ class CandidateSource:
             options["top_k"] = UNSIZED
         if closed.ids:
             options["exclude"] = closed.ids
-        weighs = has_capability(memory, "focus")
-        focuses = [request.own_words if weighs and request.summaries else "" for request in requests]
+        focuses = [""] * len(requests)
+        if has_capability(memory, "focus"):
+            focuses = [request.own_words if request.summaries else "" for request in requests]
         if len(requests) > 1 and hasattr(memory, "recall_many"):
             if any(focuses):
                 options["focuses"] = focuses

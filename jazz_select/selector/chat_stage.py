@@ -169,7 +169,10 @@ class ChatStage:
             return choice
         if rule == "none":
             return replace(choice, tier=Tier.OPEN, chosen_ids=(), notes=(*choice.notes, _NOT_TAKEN))
-        fits = likely_fits(case.narrowed) if beliefs is None else beliefs.chances.get(NONE, 0.0) < LIKELY
+        if beliefs is None:
+            fits = likely_fits(case.narrowed)
+        else:
+            fits = beliefs.chances.get(NONE, 0.0) < LIKELY
         if fits:
             return choice
         return replace(choice, tier=Tier.OPEN, chosen_ids=(), notes=(*choice.notes, _UNLIKELY))

@@ -133,7 +133,9 @@ class Forecast(JsonData):
         budget = f"an error budget of {self.max_error:.1%}"
         if not self.share_alone:
             return f"{known}; about all else this catalogue always asks: within {budget} recall decides nothing alone"
-        error = "" if self.expected_error is None else f", {self.expected_error:.1%} of them wrongly,"
+        error = ""
+        if self.expected_error is not None:
+            error = f", {self.expected_error:.1%} of them wrongly,"
         by = f", by {count_of(self.learned_from, 'logged request')}" if self.learned_from else ""
         share = f"{self.share_alone:.1%} alone{error} within {budget}{by}"
         return f"{known}; of other requests recall is expected to decide {share}"

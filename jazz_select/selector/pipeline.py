@@ -113,7 +113,7 @@ class Pipeline:
             if audited.id and stage is self._chat_stage and _differs(case, verdict):
                 verdict = await self._ask_again(case, verdict)
             stage.costs.add(verdict)
-            case = case.after(verdict)
+            case = case.with_verdict(verdict)
             if verdict.is_final:
                 break
         return self._final_choice(case)

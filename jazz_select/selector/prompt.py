@@ -438,7 +438,7 @@ def reading_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str])
 def _number_cards(cards: Sequence[CandidateCard]) -> list[CandidateCard]:
     """Return the cards with positions for ids, which are long and meaningless; a reply may use either."""
     # If the name of some flow is a number, a position is "option 2", since "2" would be ambiguous.
-    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
+    taken = any(goes_by_number(card.id) or goes_by_number(card.name) for card in cards)
     return [replace(card, id=position_label(number, taken=taken)) for number, card in enumerate(cards, 1)]
 
 
@@ -484,7 +484,10 @@ _GIVING_WAY: Final = ("descriptions", "desired effects")
 def _trim_part(cards: list[CandidateCard], tokens: int, count: Count, what: str) -> list[CandidateCard]:
     """Return the cards with one part cut to a common length, so that all fit."""
     is_effects = what != _GIVING_WAY[0]
-    texts = ["; ".join(card.effects) if is_effects else card.description for card in cards]
+    if is_effects:
+        texts = ["; ".join(card.effects) for card in cards]
+    else:
+        texts = [card.description for card in cards]
     taken = [count(text) for text in texts]
     others = _total(cards, count) - sum(taken)
     most = _common_limit(taken, tokens - others)

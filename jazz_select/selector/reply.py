@@ -210,7 +210,9 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
     An object with only an `answer` counts, unless a flow has that name.
     """
-    values = [value] if value is not BROKEN else [*_last_first(find_embedded(text), text), repair_value(text)]
+    values = [value]
+    if value is BROKEN:
+        values = [*_last_first(find_embedded(text), text), repair_value(text)]
     for each in values:
         if not isinstance(each, dict):
             continue
@@ -306,7 +308,9 @@ def _each_wish(
     repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
     for name, value in inputs.items():
         flow_id = offered.find(name) if is_array(value) else None
-        wishes = [cast("dict[str, Any]", wish) for wish in value if isinstance(wish, dict)] if flow_id else []
+        wishes: list[dict[str, Any]] = []
+        if flow_id:
+            wishes = [cast("dict[str, Any]", wish) for wish in value if isinstance(wish, dict)]
         if not flow_id or not wishes:
             first[name] = value
             continue
@@ -415,9 +419,11 @@ def _choice_of(item: dict[str, Any], offered: Mentions) -> list[Any]:
     endings = [by_key[key] for key in by_key if _CHOICE_KEY.fullmatch(key)]
     if len(endings) == 1:
         return endings
-    return [
-        key for key, value in reversed(item.items()) if folded_mention(key) and offered.find(key) and _affirms(value)
-    ]
+    affirmed: list[Any] = []
+    for key, value in reversed(item.items()):
+        if folded_mention(key) and offered.find(key) and _affirms(value):
+            affirmed.append(key)
+    return affirmed
 
 
 def _affirms(value: object) -> bool:

@@ -310,7 +310,9 @@ class FlowSelector:
             EmbeddingError: The embedder failed.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
-        reads, surroundings = [self._read_request(each, context) for each in asked], context or {}
+        reads = [self._read_request(each, context) for each in asked]
+        surroundings = context or {}
+        # An answer to a question is not searched.
         searched = [None if each.answers else each.request for each in reads]
         narrowed = await candidate_sets(asked, searched, self._narrower, surroundings)
 

@@ -190,7 +190,7 @@ class Case:
                 return verdict.beliefs
         return None
 
-    def after(self, verdict: Verdict) -> "Case":
+    def with_verdict(self, verdict: Verdict) -> "Case":
         """Return the case with one more verdict, which replaces an earlier one of the same stage."""
         others = (each for each in self.verdicts if each.stage != verdict.stage)
         return replace(self, verdicts=(*others, verdict))

@@ -378,7 +378,9 @@ class Difference(Framed):
             parts.append(f"{away:,} {what} with another flow now")
         if self.after.labelled:
             gone = sum(each.effect is Effect.GONE for each in self.broken)
-            lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
+            lost = ""
+            if gone:
+                lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)"
             parts.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
         return f"{'; '.join(parts)}."
 
@@ -405,7 +407,7 @@ _OF_CHANGE = ("request", "episodes", "source", "expect", "kinds", "effect", "ent
 _SIDES = ("first", "outcome", "confidence")
 _COLUMNS = (
     *("request", "source", "expect", "kinds", "effect"),
-    *(f"{name}_{side}" for name in _SIDES for side in ("before", "after")),
+    *("first_before", "first_after", "outcome_before", "outcome_after", "confidence_before", "confidence_after"),
     *("entered", "left", "why"),
 )
 

@@ -102,6 +102,7 @@ class SideRun:
         )
 
     async def _route_unknown(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> StoredRoutes:
+        # A side whose flows came out of the cache has no process yet.
         process = self._process or (await self._start())[0]
         places = {key: place for place, key in enumerate(questions)}
         # The context reaches guards as JSON.

@@ -87,6 +87,7 @@ def questions(
     for example in sorted(owners):
         expect = tuple(sorted(owners[example]))
         asked.append(Probe(asked=Query(request=example), source=Source.EXAMPLE, expect=expect))
+    # The first source of a request counts: a case before the log, and the log before an example.
     found: dict[str, Probe] = {}
     for question in asked:
         if question.asked.request.strip() or question.asked.episodes:
@@ -114,7 +115,9 @@ def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]
     described: dict[str, dict[str, Any]] = {}
     for flow in sorted(registry.values(), key=lambda each: each.name):
         own = flow.outline()
-        parts = [f"{part.name}: {part.when}" if part.when else part.name for part in own.parts]
+        parts: list[str] = []
+        for part in own.parts:
+            parts.append(f"{part.name}: {part.when}" if part.when else part.name)
         fields = flow.fields() | {"parts": parts, GUARD: guard_digest(flow)}
         described[flow.name] = {name: plain(value) for name, value in fields.items()}
     return described

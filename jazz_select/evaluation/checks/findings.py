@@ -97,8 +97,8 @@ class Places:
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """Return the place of an entry of a data file, numbered from 1, or of a definition at a line of Python."""
-        line = self._line_of_entry(file, at, field, number) if data else self._line_of(file, at, field, number)
-        return Place(relative_path(file), line)
+        find_line = self._line_of_entry if data else self._line_of
+        return Place(relative_path(file), find_line(file, at, field, number))
 
     def _line_of_entry(self, file: str, entry: int, field: str, number: int | None) -> int:
         nodes = self._entries(file)

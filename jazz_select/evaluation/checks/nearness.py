@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from math import exp, lgamma, log, sqrt
 
 import numpy as np
@@ -237,7 +237,7 @@ class Field:
     @cached_property
     def known(self) -> DuplicateIndex:
         """The examples by their words."""
-        return DuplicateIndex((text for flow in self._flows for text in flow.examples), numbers=True)
+        return DuplicateIndex(chain.from_iterable(flow.examples for flow in self._flows), numbers=True)
 
     @cached_property
     def _usual(self) -> float:
@@ -293,7 +293,7 @@ def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
     for rows in groups:
         if len(rows) > 1:
             cosines = rows @ rows.T
-            np.fill_diagonal(cosines, -1.0)
+            np.fill_diagonal(cosines, -1.0)  # a row is not its own neighbour
             found += cosines.max(axis=1).tolist()
     return found
 
@@ -362,11 +362,14 @@ def against_recall(
 
     Each request has at least one label, and all are in the catalogue.
     """
-    if requests:
-        number = {flow.name: place for place, flow in enumerate(asked.flows)}
-        owns = [[number[name] for name in names] for names in labels]
-        for at, best, _ in asked.astray(field.ask(requests), owns, _ASTRAY_CASE):
-            yield at, asked.flows[best].name
+    if not requests:
+        return
+    places = {flow.name: place for place, flow in enumerate(asked.flows)}
+    owns: list[list[int]] = []
+    for names in labels:
+        owns.append([places[name] for name in names])
+    for at, best, _ in asked.astray(field.ask(requests), owns, _ASTRAY_CASE):
+        yield at, asked.flows[best].name
 
 
 def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
@@ -459,6 +462,7 @@ def _separation(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
     """
     rows = np.arange(len(asked.whose))
     lead = asked.scores[rows, asked.whose][:, None] - asked.scores
+    # One product with this matrix sums over the examples of every flow.
     member = np.zeros((len(asked.flows), len(asked.whose)), dtype=np.float32)
     member[asked.whose, rows] = 1
     sizes = member.sum(axis=1)

@@ -20,7 +20,8 @@ _LONGEST = 1_000
 def sarif(findings: Findings) -> dict[str, Any]:
     """Return one SARIF run as plain JSON types."""
     every = (*findings.found, *findings.accepted)
-    rules = [code for code in KINDS if any(each.code == code for each in every)]
+    found = {each.code for each in every}
+    rules = [code for code in KINDS if code in found]
     results = [_result(each, rules, accepted=False) for each in findings.found]
     results += [_result(each, rules, accepted=True) for each in findings.accepted]
     notes = [{"level": "note", "message": {"text": _line(note)}} for note in findings.notes]

@@ -404,6 +404,7 @@ class Drafts:
     async def ask_examples(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
         """Return what a model writes for a flow, unfiltered; None, with a note, if it fails."""
         try:
+            # Twice as many as are wanted, since the filters reject some.
             return await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
         except Exception as error:  # noqa: BLE001 - a failure for one flow does not stop the others
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")

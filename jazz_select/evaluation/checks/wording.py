@@ -39,9 +39,9 @@ def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
     """Return the words in lower case; without `numbers`, every number becomes 0."""
     folded = nfkc(seen(text[:8_000])).casefold().replace("’", "'")
     words = _WORD.findall(folded)
-    if not numbers:
-        words = ["0" if word.isdigit() else word for word in words]
-    return tuple(words)
+    if numbers:
+        return tuple(words)
+    return tuple("0" if word.isdigit() else word for word in words)
 
 
 def request_key(text: str, *, numbers: bool = True) -> str:
@@ -85,7 +85,7 @@ def equal_but_for_typo(one: str, other: str) -> bool:
     if len(unlike) != 1:
         return not unlike
     left, right = unlike[0]
-    if any(char.isdigit() for char in left + right):
+    if any(char.isdigit() for char in left + right):  # another number is no typo
         return False
     return min(len(left), len(right)) >= _LEAST_SLIPPED and OSA.distance(left, right, score_cutoff=1) <= 1
 
@@ -403,6 +403,7 @@ def _find_shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
     examples = Examples(flows)
     for place, spot in enumerate(examples.spots):
         for code, copies in (("shared-example", examples.same), ("near-copies", examples.near)):
+            # Only the later one of two is reported, beside the earlier one.
             earlier = [examples.spots[at] for at in copies.find(spot.text) if at < place]
             other = _first_unrelated(earlier, spot.flow)
             if other is None:
@@ -487,7 +488,9 @@ class Examples:
     """The examples of a catalogue, to find those that ask the same as a text, or nearly the same."""
 
     def __init__(self, flows: Iterable[BaseFlow]) -> None:
-        self.spots = [Spot(flow, "examples", number) for flow in flows for number in range(len(flow.examples))]
+        self.spots: list[Spot] = []
+        for flow in flows:
+            self.spots += [Spot(flow, "examples", number) for number in range(len(flow.examples))]
         texts = [spot.text for spot in self.spots]
         self.same, self.near = DuplicateIndex(texts, numbers=False), NearCopies(texts)
 

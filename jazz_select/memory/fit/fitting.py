@@ -118,7 +118,9 @@ def fit(
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
     places = {card.id: number for number, card in enumerate(known)}
     examples = len(asked)
-    asked += [catalogue.ask(text, vector, places[flow], transform) for text, flow, vector in cases if flow in places]
+    for text, flow, vector in cases:
+        if flow in places:  # a sample may lack the flow of a labelled request
+            asked.append(catalogue.ask(text, vector, places[flow], transform))
     labelled = len(asked) - examples
     legs = [each.legs(FIT_DEPTH) for each in asked]
     scales = _weigh_bm25(_widths(legs), legs, asked)

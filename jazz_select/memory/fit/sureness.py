@@ -57,10 +57,10 @@ def calibrated_model(
     scales = model.scales
     examples = len(asked) - cases
     usual, without_itself = _usual(model.usual, catalogue, asked[:examples])
-    requests = [
-        _Request(one, replace(usual, keyed={**usual.keyed, one.flow: own}))
-        for one, own in zip(asked, without_itself, strict=False)
-    ]
+    requests: list[_Request] = []
+    for one, own in zip(asked[:examples], without_itself, strict=True):
+        # An example is judged by what is usual for its flow without it.
+        requests.append(_Request(one, replace(usual, keyed={**usual.keyed, one.flow: own})))
     requests += [_Request(one, usual, CASE) for one in asked[examples:]]
     weights = np.array([float(request.times) for request in requests])
     inside = [request.signals_of(found, scales) for request, found in zip(requests, legs, strict=True)]
