@@ -175,7 +175,8 @@ class Pipeline:
         if case.narrowed.candidates and any(each not in self._flows for each in choice.chosen_ids):
             choice = self._recall.best(case)  # the flow left the registry while a model thought
         records = _records(case)
-        usage = reduce(total_usage, (each.usage for each in records), None)
+        counted = [each.usage for each in records if each.usage is not None]
+        usage = reduce(total_usage, counted, None)
         asked = {each.name for each in records}
         skipped: list[StageRecord] = []
         for stage in self._models:
