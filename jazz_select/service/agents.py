@@ -268,7 +268,10 @@ def keys_of_files(files: Sequence[Path]) -> tuple[tuple[str, ...], dict[str, str
     digests = tuple(map(key_of_file, files))
     names = {digest: file.stem for digest, file in zip(digests, files, strict=True)}
     alike = {name for name, count in Counter(names.values()).items() if count > 1}
-    return digests, {digest: f"{name}-{digest[:8]}" if name in alike else name for digest, name in names.items()}
+    for digest, name in names.items():
+        if name in alike:
+            names[digest] = f"{name}-{digest[:8]}"
+    return digests, names
 
 
 def _read_agents_file(file: Path) -> _File:

@@ -33,8 +33,13 @@ def look(sources: Iterable[str | Path]) -> SeenFiles:
 
 def roots(sources: Iterable[str | Path]) -> Sequence[str]:
     """Return the places as paths: as they are called, and as they are where that is a link."""
-    found = [place for source in sources if (place := source_location(source)) is not None]
-    return list(dict.fromkeys(each for place in found for each in (place, os.path.realpath(place))))
+    paths: dict[str, None] = {}
+    for source in sources:
+        place = source_location(source)
+        if place is not None:
+            paths[place] = None
+            paths[os.path.realpath(place)] = None
+    return list(paths)
 
 
 def source_location(source: str | Path) -> str | None:

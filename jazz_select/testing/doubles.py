@@ -166,9 +166,10 @@ class Recorded:
 
     def changes(self, now: "Recorded", lines: int = _DIFF_LINES) -> str:
         """Return the difference of prompt `now` from this one, as a unified diff of at most `lines` lines."""
-        was, is_now = (
-            (each.text if self.known_by is None else self.known_by(each)).splitlines() for each in (self, now)
-        )
+        if self.known_by is None:
+            was, is_now = self.text.splitlines(), now.text.splitlines()
+        else:
+            was, is_now = self.known_by(self).splitlines(), self.known_by(now).splitlines()
         found = list(unified_diff(was, is_now, "recorded", "asked now", n=1, lineterm=""))
         more = [f"… {len(found) - lines} lines more"] if len(found) > lines else []
         return "\n".join([*(beginning(line, 4 * _SHOWN) for line in found[:lines]), *more])
@@ -215,9 +216,9 @@ class Cassette:
         self.path = Path(path)
         self.asked: list[Recorded] = []
         self._known_by = known_by
-        self.left: list[Recorded] = (
-            [replace(each, known_by=known_by) for each in _read_records(self.path)] if self.path.exists() else []
-        )
+        self.left: list[Recorded] = []
+        if self.path.exists():
+            self.left = [replace(each, known_by=known_by) for each in _read_records(self.path)]
         self.missing: list[Recorded] = []
         self.turn = 0
         from jazz_select.chat.models import as_chat_model  # imported here because scripted models do not need it
@@ -292,19 +293,23 @@ class Cassette:
             texts[name] = text.split("\n") if len(text) <= _LONG else b64encode(compress(text.encode(), 9)).decode()
             return name
 
-        records = [
-            {
-                **({"turn": each.turn} if each.turn else {}),
-                **({"kind": each.kind} if each.kind else {}),
+        records: list[dict[str, Any]] = []
+        for each in (*self.asked, *self.left):
+            record: dict[str, Any] = {}
+            if each.turn:
+                record["turn"] = each.turn
+            if each.kind:
+                record["kind"] = each.kind
+            record |= {
                 "tokens": each.tokens,
                 "digest": each.digest,
                 "begins": each.messages[-1].content[:_SHOWN] if each.messages else "",
                 "reply": each.reply,
                 "prompt": [[message.role, store_text(message.content)] for message in each.messages],
-                **({} if each.schema is None else {"schema": each.schema}),
             }
-            for each in (*self.asked, *self.left)
-        ]
+            if each.schema is not None:
+                record["schema"] = each.schema
+            records.append(record)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         written = json.dumps({"records": records, "texts": texts}, ensure_ascii=False, indent=1)
         self.path.write_text(written + "\n", encoding="utf-8", newline="\n")

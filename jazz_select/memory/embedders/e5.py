@@ -127,11 +127,10 @@ def _tensors(content: bytes, at: int, dim: int) -> dict[str, Any]:
         at += 2 + length + _TENSOR.size
         columns = 4 * dim if name.endswith(".fo.w") else dim
         blocks = size // BLOCK, columns // BLOCK
-        found[name] = (
-            np.frombuffer(content, _WEIGHTS, blocks[0], start).reshape(-1, blocks[1])
-            if kind
-            else np.frombuffer(content, "<f4", size, start)
-        )
+        if kind:
+            found[name] = np.frombuffer(content, _WEIGHTS, blocks[0], start).reshape(-1, blocks[1])
+        else:
+            found[name] = np.frombuffer(content, "<f4", size, start)
     return found
 
 

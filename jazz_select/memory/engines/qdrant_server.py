@@ -367,13 +367,12 @@ class RemoteStore:
     async def _other_collections(self) -> list[str]:
         """Return the collections that may be other layouts of ours. Backups and those of others have other names."""
         found = (await self._call(self._client.get_collections)).collections
-        return sorted(
-            each.name
-            for each in found
-            if each.name.startswith(_PREFIX)
-            and is_layout_key(each.name.removeprefix(_PREFIX))
-            and each.name != self._collection
-        )
+        names: list[str] = []
+        for each in found:
+            is_layout = each.name.startswith(_PREFIX) and is_layout_key(each.name.removeprefix(_PREFIX))
+            if is_layout and each.name != self._collection:
+                names.append(each.name)
+        return sorted(names)
 
     async def _own_points(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
         """Return the points of an agent in another collection that are of our layout, by their own word."""

@@ -199,10 +199,10 @@ async def flows(request: Request) -> Response:
     """List all flows in short."""
     catalogue = catalogue_of(request)
     live = catalogue.live
-    listed = [
-        {name: getattr(each, _NAMED.get(name, name)) for name in _TOLD_IN_SHORT} | {"checksum": each.compute_checksum()}
-        for each in sorted(live.registry.values(), key=lambda each: each.name)
-    ]
+    listed: list[dict[str, Any]] = []
+    for each in sorted(live.registry.values(), key=lambda each: each.name):
+        fields = {name: getattr(each, _NAMED.get(name, name)) for name in _TOLD_IN_SHORT}
+        listed.append({**fields, "checksum": each.compute_checksum()})
     return json_answer({**state_of(catalogue, live), "flows": listed})
 
 
@@ -284,10 +284,15 @@ def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
 
 def chain_as_data(found: BaseFlow) -> list[Any]:
     """Return the steps of a flow as its file has them: tool names, decision points with their fields, `CHOOSE`."""
-    return [
-        asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
-        for step in chain_of(found)
-    ]
+    steps: list[Any] = []
+    for step in chain_of(found):
+        if isinstance(step, GuidedDecisionPoint):
+            steps.append(asdict(step))
+        elif step is CHOOSE:
+            steps.append("CHOOSE")
+        else:
+            steps.append(step)
+    return steps
 
 
 # --- the table -----------------------------------------------------------------------

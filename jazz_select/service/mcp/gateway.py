@@ -458,12 +458,12 @@ class Upstream:
 
     def _without_secrets(self, answer: types.CallToolResult) -> types.CallToolResult:
         """Return an error text without the secrets that the server was started with."""
-        blocks = [
-            types.TextContent(text=self.spec.without_secrets(block.text))
-            if isinstance(block, types.TextContent)
-            else block
-            for block in answer.content
-        ]
+        blocks: list[types.ContentBlock] = []
+        for block in answer.content:
+            if isinstance(block, types.TextContent):
+                blocks.append(types.TextContent(text=self.spec.without_secrets(block.text)))
+            else:
+                blocks.append(block)
         return types.CallToolResult(content=blocks, is_error=True)
 
     def _doubt(self) -> None:

@@ -292,7 +292,11 @@ class Guard:
                 else:
                     counted.append(monotonic())
                     changes.extend(counted)
-            event = "allowed" if isinstance(verdict, Allow) else "asked" if isinstance(verdict, Ask) else "denied"
+            event = "denied"
+            if isinstance(verdict, Allow):
+                event = "allowed"
+            elif isinstance(verdict, Ask):
+                event = "asked"
             fields = {
                 **_call_fields(call, tool, client),
                 **({} if isinstance(verdict, Allow) else {"reason": verdict.reason}),

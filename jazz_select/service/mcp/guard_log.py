@@ -106,7 +106,10 @@ def _without_values_of(text: str, arguments: Mapping[str, Any]) -> str:
     if len(leaves) > _MOST_VALUES:
         return _HIDDEN  # looking for all of them would hold the loop
     values = {str(each) for each in leaves if not isinstance(each, bool)}
-    spellings = {spelling for each in values for spelling in (each, repr(each)[1:-1], json_line(each)[1:-1])}
+    spellings: set[str] = set()
+    for value in values:
+        # As it is, and as it stands within a text of Python or of JSON.
+        spellings |= {value, repr(value)[1:-1], json_line(value)[1:-1]}
     for spelling in sorted(spellings, key=len, reverse=True):
         if len(spelling) >= _SHORTEST_HIDDEN:
             text = text.replace(spelling, _HIDDEN)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -96,13 +97,14 @@ class ServerSpec(BaseModel):
         values = [*self.headers.values(), address.username or "", address.password or ""]
         values += [value for _, value in parse_qsl(address.query)]
         values += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
-        named = [*self.env.items(), *((name, value) for name, _, value in (each.rpartition("=") for each in self.args))]
+        named = list(self.env.items())
+        for argument in self.args:
+            name, _, value = argument.rpartition("=")
+            named.append((name, value))
         values += [value for name, value in named if name and (_tells(name) or not _PLAIN.fullmatch(value))]
-        values += [
-            after
-            for before, after in zip(self.args, self.args[1:], strict=False)
-            if before.startswith("-") and _tells(before)
-        ]
+        for before, after in pairwise(self.args):
+            if before.startswith("-") and _tells(before):
+                values.append(after)
         return tuple(sorted({each for each in values if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
