@@ -37,7 +37,7 @@ from jazz_select.errors import (
     SnapshotError,
     UnknownFlowError,
 )
-from jazz_select.json_values import json_object, with_whole_characters
+from jazz_select.json_values import is_object, json_object, with_whole_characters
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.serialization import MAY_NOT_TEACH, NO_ROOM, error_of
 from jazz_select.text import beginning, describe_error
@@ -63,8 +63,8 @@ _CREDENTIALS: Final = re.compile(r"(?<=//).*@|^(?!.*//).*@", re.DOTALL)
 _OK: Final = 200
 _Retries: TypeAlias = Annotated[int, Constraint("how often to ask again, from 0", ge=0)]
 _JSON, _EVENTS = "application/json", "text/event-stream"
-Hear = Callable[[str, Any], Awaitable[bool]]
-"""Hears of an event: its name and data; says whether it was the last."""
+EventHandler: TypeAlias = Callable[[str, Any], Awaitable[bool]]
+"""Takes an event's name and data; returns whether it was the last."""
 
 
 class ServiceLink:
@@ -98,14 +98,13 @@ class ServiceLink:
         self.agent_id = agent_id
         self._has_key = bool(key)
         self._uds, self._max_retries = uds, max_retries
-        self._headers = {
-            "User-Agent": _NAME,
-            "Accept-Encoding": "identity",
-            **({"Authorization": f"Bearer {key}"} if key else {}),
-        }
+        # An answer is read as it comes, within a limit in bytes; it is never unpacked.
+        self._headers = {"User-Agent": _NAME, "Accept-Encoding": "identity"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
         self._transports: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncHTTPTransport] = WeakKeyDictionary()
         self._lock = Lock()
-        self._is_agreed = not agent_id
+        self._is_agent_checked = not agent_id
 
     async def aclose(self) -> None:
         """Close the connections of this event loop; those of loops that have ended are gone with them."""
@@ -126,28 +125,30 @@ class ServiceLink:
         async with self._limit_time(timeout_s) as limit_s:
             return await self._request_json(method, path, body, twice=twice, limit_s=limit_s)
 
-    async def hear(self, path: str, body: object, hear: Hear, *, timeout_s: float | None) -> None:
-        """Ask for events, and tell of each.
+    async def stream_events(self, path: str, body: object, handle: EventHandler, *, timeout_s: float | None) -> None:
+        """Ask for events, and pass on each.
 
         Raises:
             ServiceError: There was no answer, or it broke off.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
         async with self._limit_time(timeout_s) as limit_s, AsyncExitStack() as stack:
-            sent = partial(self._open_response, "POST", path, body, accept=_EVENTS)
+            opened = partial(self._open_response, "POST", path, body, accept=_EVENTS)
+            # Only the opening is tried again: events that were passed on cannot be taken back.
             answered = await self._with_retries(
-                lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
-            )  # once there is an answer, there is no second one
+                lambda: stack.enter_async_context(opened()), twice=False, limit_s=limit_s
+            )
             if answered.headers.get("content-type", "").partition(";")[0].strip() != _EVENTS:
                 await self._read_body(answered)  # which may have broken off
                 raise ServiceReplyError(self.url, "what it answered are no events")
             async for name, data in _frames(answered, self.url):
                 if name == "problem":
-                    known = cast("dict[str, Any]", data if isinstance(data, dict) else {})
-                    status = known.get("status")
-                    status = status if isinstance(status, int) else HTTPStatus.INTERNAL_SERVER_ERROR
-                    raise self._refusal(status, {}, known)
-                if await hear(name, data):
+                    problem: Mapping[str, Any] = data if is_object(data) else {}
+                    status = problem.get("status")
+                    if not isinstance(status, int):
+                        status = HTTPStatus.INTERNAL_SERVER_ERROR
+                    raise self._refusal(status, {}, problem)
+                if await handle(name, data):
                     return
         raise ServiceUnavailableError(self.url, "the events broke off before the last one")
 
@@ -163,16 +164,19 @@ class ServiceLink:
         except (ConfigError, SnapshotError) as error:
             raise ServiceReplyError(self.url, str(error)) from error
 
-    async def _agree(self) -> None:
-        if not self._is_agreed:
-            found = (await self._request_json("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get(
-                "agent_id"
-            )
-            if found != self.agent_id:
-                what = "this key opens" if self._has_key else f"the service at {self.url} serves"
-                remedy = "give its own key" if self._has_key else "give its own address, or another agent_id"
-                raise ConfigError(f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}")
-            self._is_agreed = True
+    async def _check_agent(self) -> None:
+        """See, before the first request, that the service's agent is the one that is meant."""
+        if self._is_agent_checked:
+            return
+        body = await self._request_json("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)
+        found = body.get("agent_id")
+        if found != self.agent_id:
+            if self._has_key:
+                what, remedy = "this key opens", "give its own key"
+            else:
+                what, remedy = f"the service at {self.url} serves", "give its own address, or another agent_id"
+            raise ConfigError(f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}")
+        self._is_agent_checked = True
 
     async def _request_json(
         self, method: str, path: str, body: object, *, twice: bool, limit_s: float | None
@@ -194,14 +198,15 @@ class ServiceLink:
             try:
                 return await once()
             except (ServiceBusyError, ServiceUnavailableError) as error:
-                # By chance, so that not all come back at once.
-                soon_s = _FIRST_WAIT_S * 2**attempt * (0.5 + random())  # noqa: S311
-                wait_s = soon_s if error.retry_after is None else error.retry_after
-                undone = isinstance(error, ServiceBusyError) or isinstance(
-                    error.__cause__, httpx.ConnectError | httpx.ConnectTimeout
-                )
+                wait_s = error.retry_after
+                if wait_s is None:
+                    # By chance, so that not all come back at once.
+                    wait_s = _FIRST_WAIT_S * 2**attempt * (0.5 + random())  # noqa: S311
+                # Nothing can have been done: the service had no room, or was never reached.
+                is_unconnected = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+                is_undone = isinstance(error, ServiceBusyError) or is_unconnected
                 is_late = limit_s is not None and wait_s >= limit_s
-                if not (twice or undone) or attempt >= self._max_retries or is_late:
+                if not (twice or is_undone) or attempt >= self._max_retries or is_late:
                     raise
             await asyncio.sleep(wait_s)
         raise AssertionError
@@ -225,14 +230,14 @@ class ServiceLink:
             answered = await self._transport().handle_async_request(request)
             try:
                 if answered.status_code != _OK:
-                    said = json_object(await self._read_body(answered))
-                    raise self._refusal(answered.status_code, answered.headers, said or {})
+                    problem = json_object(await self._read_body(answered))
+                    raise self._refusal(answered.status_code, answered.headers, problem or {})
                 yield answered
             finally:
                 await answered.aclose()
         except httpx.TransportError as error:
-            problem = f"{describe_error(error)}; is it running, and is this its address?"
-            raise ServiceUnavailableError(self.url, problem) from error
+            advice = "is it running, and is this its address?"
+            raise ServiceUnavailableError(self.url, f"{describe_error(error)}; {advice}") from error
 
     async def _read_body(self, answered: "httpx.Response") -> bytes:
         encoding = answered.headers.get("content-encoding", "identity")
@@ -251,7 +256,7 @@ class ServiceLink:
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
-                await self._agree()
+                await self._check_agent()
                 yield limit_s
         except TimeoutError as error:
             if timer.expired() and limit_s is not None:
@@ -279,20 +284,27 @@ class ServiceLink:
         if status in _KEY_WANTED and body.get("code") != MAY_NOT_TEACH:
             return ServiceKeyError(self.url, given=self._has_key)
         wait_s = seconds_to_wait(headers)
-        wait_s = None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)
+        if wait_s is not None:
+            wait_s = min(wait_s, _LONGEST_WAIT_S)
+        # A proxy in between answers in a form of its own: what it says is not taken for the service's word.
         is_ours = isinstance(body.get("detail"), str) and isinstance(body.get("code"), str)
-        body = body if is_ours else {}
-        detail, code, request = (one_line_of(body.get(name)) for name in ("detail", "code", "request_id"))
+        problem: Mapping[str, Any] = body if is_ours else {}
+        detail = one_line_of(problem.get("detail"))
+        code = one_line_of(problem.get("code"))
+        request_id = one_line_of(problem.get("request_id"))
         if status == HTTPStatus.TOO_MANY_REQUESTS or (is_ours and code == NO_ROOM):
             return ServiceBusyError(self.url, retry_after=wait_s)
         if is_ours and status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._error_from(code, detail)
-        known = ", ".join(filter(None, (code, request and f"request {request}")))
-        told = f"{detail} ({known})" if known else detail or f"HTTP {status}, from something that stands before it"
-        if status in _PASSING:
-            return ServiceUnavailableError(self.url, told, retry_after=wait_s)
+        text = detail
         if is_ours:
-            return ServiceError(self.url, told)
+            reference = ", ".join(filter(None, (code, request_id and f"request {request_id}")))
+            text = f"{detail} ({reference})" if reference else detail
+        text = text or f"HTTP {status}, from something that stands before it"
+        if status in _PASSING:
+            return ServiceUnavailableError(self.url, text, retry_after=wait_s)
+        if is_ours:
+            return ServiceError(self.url, text)
         return ServiceReplyError(self.url, f"HTTP {status}, without a word of why")
 
     def _error_from(self, code: str, detail: str) -> JazzSelectError:
@@ -300,6 +312,7 @@ class ServiceLink:
             return ConfigError(detail)
         if code not in _SAME:
             return ServiceError(self.url, detail)
+        # `error_of` makes one of the classes in `_SAME`, all of which are ours.
         same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
         return cast("JazzSelectError", same)
 
@@ -308,12 +321,13 @@ def _check_url(url: object) -> str:
     import httpx
 
     found = None
-    with suppress(httpx.InvalidURL):
-        found = httpx.URL(url) if isinstance(url, str) else None
+    if isinstance(url, str):
+        with suppress(httpx.InvalidURL):
+            found = httpx.URL(url)
     if found is None or found.scheme not in {"http", "https"} or not found.host:
-        given = _CREDENTIALS.sub("", url) if isinstance(url, str) else url
+        shown = _CREDENTIALS.sub("", url) if isinstance(url, str) else url
         raise ConfigError(
-            f"url must be the address of jazz-select serve, such as http://127.0.0.1:8420, got {given!r:.80}"
+            f"url must be the address of jazz-select serve, such as http://127.0.0.1:8420, got {shown!r:.80}"
         )
     if found.userinfo or found.query or found.fragment:
         raise ConfigError("url must be an address alone: the key is given as key=, and nothing follows the path")
@@ -322,12 +336,13 @@ def _check_url(url: object) -> str:
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:
     """Yield the server-sent events: name, and data as JSON."""
-    left = bytearray()
+    unread = bytearray()
     async for piece in answered.aiter_raw():
-        looked = max(len(left) - 1, 0)
-        left += piece.replace(b"\r", b"")  # which no JSON holds
-        while (end := left.find(b"\n\n", looked)) >= 0:
-            lines = bytes(left[:end]).split(b"\n")
+        # Search only what is new, and one byte before it: the end of an event may be cut in two.
+        searched = max(len(unread) - 1, 0)
+        unread += piece.replace(b"\r", b"")  # which no JSON holds
+        while (end := unread.find(b"\n\n", searched)) >= 0:
+            lines = bytes(unread[:end]).split(b"\n")
             fields = dict(line.split(b": ", 1) for line in lines if b": " in line)
             if b"data" in fields:
                 try:
@@ -335,9 +350,9 @@ async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[
                     yield event, orjson.loads(with_whole_characters(fields[b"data"]))
                 except ValueError as error:
                     raise ServiceReplyError(url, "the data of an event are no JSON") from error
-            del left[: end + 2]
-            looked = 0
-        if len(left) > LARGEST_ANSWER:
+            del unread[: end + 2]
+            searched = 0
+        if len(unread) > LARGEST_ANSWER:
             raise ServiceReplyError(url, f"one event is longer than {LARGEST_ANSWER} bytes")
 
 
@@ -355,4 +370,6 @@ _PASSING: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILA
 
 def one_line_of(value: object) -> str:
     """Foreign text in one line, and not all of it; empty where it is none."""
-    return beginning(" ".join(value.split()), _LONGEST) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return beginning(" ".join(value.split()), _LONGEST)

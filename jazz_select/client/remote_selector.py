@@ -100,13 +100,14 @@ class RemoteSelector(FlowSelector):
             ConfigError: An argument is of the wrong kind, or cannot be sent.
             ServiceError: There was no answer.
         """
-        one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
+        request = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
         check_argument("context", context, Context)
         if situation is not None:
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
-        body = {**_request_fields(one), "context": sent_json(context, "context")}
-        return self._parse_result(await self._service.ask("POST", "/v1/select", body), one)
+        body = {**_request_fields(request), "context": sent_json(context, "context")}
+        data = await self._service.ask("POST", "/v1/select", body)
+        return self._parse_result(data, request)
 
     async def select_many(
         self,
@@ -128,7 +129,8 @@ class RemoteSelector(FlowSelector):
             "context": sent_json(context, "context"),
             "ask": ask,
         }
-        results = (await self._service.ask("POST", "/v1/select_many", body)).get("results")
+        answer = await self._service.ask("POST", "/v1/select_many", body)
+        results = answer.get("results")
         if not is_array(results) or len(results) != len(asked):
             raise ServiceReplyError(self._service.url, f"it was asked {len(asked)} requests, and answered others")
         return [self._parse_result(*each) for each in zip(results, asked, strict=True)]
@@ -157,7 +159,7 @@ class RemoteSelector(FlowSelector):
             ConfigError: An argument is of the wrong kind.
             ServiceError: There was no answer.
         """
-        SelectRequest(query, episode_summaries=episode_summaries)
+        SelectRequest(query, episode_summaries=episode_summaries)  # raises for arguments of the wrong kind
         body = {
             **_query_fields(query, episode_summaries),
             "top_k": top_k,
@@ -203,7 +205,8 @@ class RemoteSelector(FlowSelector):
         Raises:
             ServiceError: There was no answer.
         """
-        listed = (await self._service.ask("GET", "/v1/flows")).get("flows")
+        answer = await self._service.ask("GET", "/v1/flows")
+        listed = answer.get("flows")
         if not is_array(listed) or not all(isinstance(each, dict) for each in listed):
             raise ServiceReplyError(self._service.url, "it listed no flows")
         return cast("list[dict[str, Any]]", listed)
@@ -211,6 +214,7 @@ class RemoteSelector(FlowSelector):
     def _parse_result(self, data: Any, asked: SelectRequest) -> FlowSelectionResult:
         with self._service.reading():
             result = FlowSelectionResult.from_dict(data, registry=self._live)
+        # A decision without a question is not sent, so the service could not note that it is none.
         if asked.asked is None or question_in(asked.asked) is not None:
             return result
         decision = result.decision
@@ -218,10 +222,12 @@ class RemoteSelector(FlowSelector):
 
 
 def _request_fields(asked: SelectRequest) -> dict[str, Any]:
-    given = asked.candidates
+    candidates = None
+    if asked.candidates is not None:
+        candidates = [_json({**each}, f"candidates[{place}]") for place, each in enumerate(asked.candidates)]
     return {
         **_query_fields(asked.enhanced_query, asked.episode_summaries),
-        "candidates": given and [_json({**each}, f"candidates[{place}]") for place, each in enumerate(given)],
+        "candidates": candidates,
         "only": None if asked.only is None else [*asked.only],
         "asked": plain(question_in(asked.asked)),
     }
@@ -235,10 +241,13 @@ def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | No
     """A mapping as JSON values, without those that are None, which count as not known."""
     if given is None:
         return None
-    wrong = next((key for key in cast("Mapping[object, object]", given) if not isinstance(key, str)), None)
-    if wrong is not None:
-        raise ConfigError(f"{name} is a mapping of names to values, and {wrong!r:.80} is no name")
-    return {key: _json(value, f"{name}[{key!r:.80}]") for key, value in given.items() if value is not None}
+    sent: dict[str, Any] = {}
+    for key, value in given.items():
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+            raise ConfigError(f"{name} is a mapping of names to values, and {key!r:.80} is no name")
+        if value is not None:
+            sent[key] = _json(value, f"{name}[{key!r:.80}]")
+    return sent
 
 
 def _json(value: object, name: str) -> Any:
@@ -264,8 +273,10 @@ def sent_history(
         return conversation.signed_text, conversation_id
     if conversation.flows or conversation.failed or conversation.pending or conversation.calls:
         return conversation.to_json(), conversation_id
-    said = [{"role": each.role, "content": each.content} for each in conversation.messages]
-    return said or None, conversation_id or ("" if said else conversation.id)
+    messages = [{"role": each.role, "content": each.content} for each in conversation.messages]
+    if messages:
+        return messages, conversation_id
+    return None, conversation_id or conversation.id  # an empty one is only its id
 
 
 _TURN_S: Final = 90.0
@@ -347,22 +358,22 @@ class RemoteAgent:
         limit_s = None if timeout_s == "agent" else timeout_s
         if limit_s is not None:
             check_argument("timeout_s", limit_s, TimeLimit)
-        said, known_by = sent_history(history, conversation_id)
-        told = await resolve_facts(checked_facts(facts)) if facts is not None else None
+        sent, sent_id = sent_history(history, conversation_id)
+        own_facts = await resolve_facts(checked_facts(facts)) if facts is not None else None
         body = {
             "message": message,
-            "history": said,
+            "history": sent,
             "context": sent_json(checked_input(message, context), "context"),
-            "facts": sent_json(told, "facts"),
+            "facts": sent_json(own_facts, "facts"),
             "schema": None if check is None else check.json,
-            "conversation_id": known_by,
+            "conversation_id": sent_id,
             "timeout_s": limit_s,
         }
-        waits_s = None if limit_s is None else limit_s + _LATER_S
+        wait_s = None if limit_s is None else limit_s + _LATER_S
         if on_event is None:
-            data = await self._service.ask("POST", "/v1/turn", body, twice=False, timeout_s=waits_s)
+            data = await self._service.ask("POST", "/v1/turn", body, twice=False, timeout_s=wait_s)
             return self._parse_turn(data, check)
-        result = await self._stream_turn(body, on_event, check, waits_s)
+        result = await self._stream_turn(body, on_event, check, wait_s)
         await tell(on_event, Finished(answer=result))
         return result
 
@@ -372,21 +383,21 @@ class RemoteAgent:
     """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`: as `Agent.stream`."""
 
     async def _stream_turn(
-        self, body: Mapping[str, Any], on_event: OnEvent, check: OutputSchema | None, waits_s: float | None
+        self, body: Mapping[str, Any], on_event: OnEvent, check: OutputSchema | None, wait_s: float | None
     ) -> TurnResult:
         found: list[TurnResult] = []
 
-        async def hear(name: str, data: Any) -> bool:
+        async def handle(name: str, data: Any) -> bool:
             if name == "finished":
                 found.append(self._parse_turn(data, check))
                 return True
             with self._service.reading():
                 event = event_of(name, data, registry=self._live)
-            if event is not None:
+            if event is not None:  # a newer service may have events that are not known here
                 await tell(on_event, event)
             return False
 
-        await self._service.hear("/v1/turn", body, hear, timeout_s=waits_s)
+        await self._service.stream_events("/v1/turn", body, handle, timeout_s=wait_s)
         return found[0]
 
     def _parse_turn(self, data: Any, check: OutputSchema | None) -> TurnResult:
