@@ -183,16 +183,18 @@ def _words(kind: Any) -> str:
     if kind in _PLAIN:
         return _PLAIN[kind]
     if origin is Annotated:
-        return next((each.words for each in inner if isinstance(each, Constraint)), _words(inner[0]))
+        constraints = [each for each in inner if isinstance(each, Constraint)]
+        return constraints[0].words if constraints else _words(inner[0])
     if origin in {Union, UnionType}:
         return ", or ".join(map(_words, inner))
     if origin is Literal:
-        *most, last = [f'"{each}"' if isinstance(each, str) else repr(each) for each in inner]
+        *most, last = (f'"{each}"' if isinstance(each, str) else repr(each) for each in inner)
         return f"{', '.join(most)} or {last}" if most else last
     if origin is Sequence and inner[0] is str:
         return "a list of strings"
     name = (origin or kind).__name__
-    return f"{'an' if name[0] in _VOWELS else 'a'} {name}"
+    article = "an" if name[0] in _VOWELS else "a"
+    return f"{article} {name}"
 
 
 def read_as(kind: type[T], data: object, place: str) -> T:
@@ -214,9 +216,10 @@ def read_as(kind: type[T], data: object, place: str) -> T:
         config = cast("Mapping[str, object]", getattr(kind, "model_config", {}))
         is_secret = bool(config.get("hide_input_in_errors"))
         found = error.errors(include_url=False, include_input=not is_secret)
-        problems = [_describe_place(each, kind) for each in found[:_MOST_PROBLEMS]]
-        more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
-        raise ConfigError(f"{place}: {'; '.join(problems)}{more}") from (None if is_secret else error)
+        problem = "; ".join(_describe_place(each, kind) for each in found[:_MOST_PROBLEMS])
+        if len(found) > _MOST_PROBLEMS:
+            problem += f" (and {len(found) - _MOST_PROBLEMS} more)"
+        raise ConfigError(f"{place}: {problem}") from (None if is_secret else error)  # the cause shows the values
 
 
 @lru_cache(64)
@@ -231,9 +234,18 @@ def _describe_place(error: "ErrorDetails", kind: type) -> str:
     """Return one problem with its place: field names, and list positions from 1."""
     loc = error["loc"]
     known = tuple(getattr(kind, "model_fields", ())) if len(loc) == 1 else ()
-    place = ".".join(f"{each + 1}" if isinstance(each, int) else each for each in loc)
     problem = problem_in(error, known)
-    return f"{in_one_line(beginning(place, _LONGEST_PLACE))}: {problem}" if place else problem
+    place = ".".join(f"{each + 1}" if isinstance(each, int) else each for each in loc)
+    if not place:
+        return problem
+    return f"{in_one_line(beginning(place, _LONGEST_PLACE))}: {problem}"
+
+
+def _quoting_hint(value: object) -> str:
+    """Return what may have gone wrong with a text that YAML reads as something else."""
+    if isinstance(value, dict):
+        return _BRACES
+    return "" if value is None or isinstance(value, list) else _QUOTES
 
 
 def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "mapping") -> str:
@@ -254,8 +266,7 @@ def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "m
         case "value_error":
             problem = error["msg"].removeprefix("Value error, ")
         case "string_type":
-            hint = _BRACES if isinstance(value, dict) else "" if value is None or isinstance(value, list) else _QUOTES
-            problem = f"must be a text{given}{hint}"
+            problem = f"must be a text{given}{_quoting_hint(value)}"
         case "list_type" | "tuple_type" if value is None and given:
             problem = "must be a list, got nothing; write [] or take the line out"
         case "list_type" | "tuple_type":

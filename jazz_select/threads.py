@@ -59,7 +59,9 @@ class Deadline:
 
     def earlier(self, other: "Deadline") -> "Deadline":
         """Return the earlier of the two."""
-        return other if other.at is not None and (self.at is None or other.at < self.at) else self
+        if other.at is None:
+            return self
+        return other if self.at is None or other.at < self.at else self
 
 
 class TimeBudget:
@@ -114,7 +116,9 @@ def current_budget() -> TimeBudget | None:
 def spent_budget() -> TimeBudget | None:
     """Return the current budget if no time is left."""
     budget = current_budget()
-    return budget if budget is not None and budget.is_spent else None
+    if budget is None or not budget.is_spent:
+        return None
+    return budget
 
 
 @contextmanager
@@ -190,7 +194,8 @@ def sharing_threads(share: ThreadShare | None) -> Generator[None]:
 async def give_way() -> None:
     """Let others have the event loop between two pieces of work; wait for a turn, where the tenant's is over."""
     await asyncio.sleep(0)
-    if (share := current_share()) is not None:
+    share = current_share()
+    if share is not None:
         await share.resume()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError, SkillError
@@ -74,7 +75,10 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
 
 def _find_flows(source: str | Path) -> Iterator[BaseFlow | FlowError]:
     place = _place(source)
-    yield from _in_package(place) if isinstance(place, str) else _flows_of_files(_files(place))
+    if isinstance(place, str):
+        yield from _in_package(place)
+    else:
+        yield from _flows_of_files(_files(place))
 
 
 def _place(source: str | Path) -> Path | str:
@@ -109,9 +113,8 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
             continue
         seen.add(place.resolve())
         if len(seen) > _MOST_FOLDERS:
-            problem = (
-                f"there are more than {_MOST_FOLDERS} folders in it, by links perhaps; name the one with the flows"
-            )
+            advice = "name the one with the flows"
+            problem = f"there are more than {_MOST_FOLDERS} folders in it, by links perhaps; {advice}"
             yield FlowLoadError(short_path(str(top)), problem)
             return
         packaged = is_package(place)
@@ -128,9 +131,10 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
         runs = runs and place not in beside_skills
         if place in beside_skills or any(map(is_skill_folder, shown)):
             beside_skills.update(each for each in shown if each.is_dir())
-        waiting += [
-            each for each in shown if each.is_dir() or _is_data(each) or (runs and each.suffix.lower() == ".py")
-        ]
+        for each in shown:
+            is_module = runs and each.suffix.lower() == ".py"
+            if is_module or _is_data(each) or each.is_dir():
+                waiting.append(each)
 
 
 def _is_data(file: Path) -> bool:
@@ -264,13 +268,16 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
         return
     for module in import_name(name):
         yield from defined_in(sys.modules[module])
-    files = (file for folder in folders for file in _files(folder))
+    files = chain.from_iterable(map(_files, folders))
     yield from _flows_of_files(file for file in files if isinstance(file, FlowLoadError) or _is_data(file))
 
 
 def _flows_of_files(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
     for file in files:
         try:
-            yield from [file] if isinstance(file, FlowLoadError) else list(_in_file(file))
+            if isinstance(file, FlowLoadError):
+                yield file
+            else:
+                yield from list(_in_file(file))  # whole: what a file defined before it failed is not loaded
         except (FlowLoadError, FlowValidationError) as error:
             yield error

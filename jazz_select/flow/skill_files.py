@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, cast
+from typing import Any, Final
 from unicodedata import category
 
 from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import DataFileError, SkillError
 from jazz_select.flow.origin import short_path
-from jazz_select.json_values import as_json, is_array
+from jazz_select.json_values import as_json, is_array, is_object
 from jazz_select.text import at_word, describe_value, json_line
 
 SKILL_FILE: Final = "SKILL.md"
@@ -76,8 +76,12 @@ class Skill:
     @property
     def examples(self) -> tuple[str, ...]:
         """The requests under `jazz-select.examples` of its metadata, one a line."""
-        lines = (line.strip().removeprefix("- ").strip() for line in self.metadata.get(EXAMPLES_KEY, "").splitlines())
-        return tuple(dict.fromkeys(filter(None, lines)))
+        requests: dict[str, None] = {}
+        for line in self.metadata.get(EXAMPLES_KEY, "").splitlines():
+            request = line.strip().removeprefix("- ").strip()
+            if request:
+                requests[request] = None
+        return tuple(requests)
 
     @property
     def first_section(self) -> str:
@@ -124,8 +128,9 @@ def _file_in_other_case(folder: Path) -> Path | None:
         named = [each for each in folder.iterdir() if each.name.casefold() == SKILL_FILE.casefold()]
     except OSError:
         return None
-    exact = any(each.name == SKILL_FILE for each in named)
-    return None if exact else next((each for each in named if each.is_file()), None)
+    if any(each.name == SKILL_FILE for each in named):
+        return None
+    return next((each for each in named if each.is_file()), None)
 
 
 def read_skill(folder: Path) -> Skill:
@@ -237,9 +242,8 @@ def _parts_of(text: str, check: "_Checker") -> tuple[str, str]:
     """Return the front matter and the body."""
     lines = _LINE_END.split(text)
     if not _FENCE.fullmatch(lines[0]):
-        raise check.error(
-            SKILL_FILE, "does not begin with front matter; its first line is ---, then name: and description:"
-        )
+        problem = "does not begin with front matter; its first line is ---, then name: and description:"
+        raise check.error(SKILL_FILE, problem)
     for number, line in enumerate(lines[1:], start=1):
         if _FENCE.fullmatch(line):
             front = "\n".join(lines[1:number])
@@ -257,10 +261,10 @@ def _front_matter(file: Path, text: str, check: "_Checker") -> dict[str, Any]:
     except DataFileError as error:
         raise check.error("front matter", f"is no YAML: {error.problem}") from error
     value: object = documents[0].value if len(documents) == 1 else None
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise check.error("front matter", "must be a mapping with name: and description:")
     try:
-        return as_json(cast("object", value))
+        return as_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise check.error("front matter", f"holds what JSON has no form for: {error}") from error
 
@@ -280,9 +284,8 @@ def _files_of(folder: Path, check: "_Checker") -> Iterator[str]:
             count += 1
             size += path.stat().st_size
             if count > MOST_FILES:
-                raise check.error(
-                    "files", f"are more than {MOST_FILES}; split the skill, or take out what it does not need"
-                )
+                problem = f"are more than {MOST_FILES}; split the skill, or take out what it does not need"
+                raise check.error("files", problem)
             if size > LARGEST_TOGETHER:
                 limit = f"{LARGEST_TOGETHER >> 20} MiB"
                 raise check.error("files", f"are larger than {limit} together; take out what the skill does not need")
@@ -340,11 +343,10 @@ class _Checker:
         value: object = fields.get("metadata")
         if value is None:
             return {}
-        if not isinstance(value, dict):
-            raise self.error("metadata", "must be a mapping of names to texts")
+        if not is_object(value):
+            raise self.error("metadata", f"must be a mapping of names to texts, got {describe_value(value)}")
         # The rule says texts; `version: 1.0` is common, and means one.
-        pairs = cast("dict[str, object]", value)
-        return {name: each if isinstance(each, str) else json_line(each) for name, each in pairs.items()}
+        return {name: each if isinstance(each, str) else json_line(each) for name, each in value.items()}
 
     def allowed_tools(self, fields: Mapping[str, Any]) -> tuple[str, ...] | None:
         value: object = fields.get("allowed-tools")
