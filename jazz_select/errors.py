@@ -155,15 +155,15 @@ class MissingExtraError(ConfigError):
 
 
 class UnconnectedToolsError(ConfigError):
-    """Flows need tools that are not connected; `lacking` has them by the flow's name."""
+    """Flows need tools that are not connected; `missing` has them by the flow's name."""
 
-    def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
-        self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
-        known, more = list(connected), len(self.lacking) - _NAMED
+    def __init__(self, missing: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
+        self.missing = {flow: tuple(names) for flow, names in missing.items()}
+        known, more = list(connected), len(self.missing) - _NAMED
         listed: list[str] = []
-        for flow, names in list(self.lacking.items())[:_NAMED]:
+        for flow, names in list(self.missing.items())[:_NAMED]:
             listed.append(f"{flow}: {some_of(names, _MOST_NAMES, lambda name: misspelt(name, known))}")
-        which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
+        which = "a flow names" if len(listed) == 1 else f"{len(self.missing)} flows name"
         if more > 0:
             listed.append(f"and {more} more")
         super().__init__(
@@ -436,11 +436,11 @@ class EmbeddingError(JazzSelectError):
 
 
 class RemoteError(JazzSelectError):
-    """An error of another process with an unknown class; `code` is its name and `said` its text."""
+    """An error of another process with an unknown class; `code` is its name and `text` its text."""
 
-    def __init__(self, code: str, said: str) -> None:
-        self.code, self.said = code, said
-        super().__init__(f"{code[:_LONGEST]}: {said}")
+    def __init__(self, code: str, text: str) -> None:
+        self.code, self.text = code, text
+        super().__init__(f"{code[:_LONGEST]}: {text}")
 
 
 class NotLoadedError(JazzSelectError):

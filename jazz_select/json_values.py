@@ -544,7 +544,7 @@ def _number(value: Decimal) -> float | None:
 def error_data(error: BaseException) -> dict[str, Any]:
     """Return an error's class and text, and the fields of our own errors; without cause or chain of calls."""
     if isinstance(error, RemoteError):
-        return {"code": error.code, "message": error.said, "details": {}}
+        return {"code": error.code, "message": error.text, "details": {}}
     known: dict[str, Any] = {}
     if isinstance(error, JazzSelectError):
         known, message = vars(error), as_text(error)

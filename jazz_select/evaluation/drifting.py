@@ -55,16 +55,16 @@ def _clusters(
     The text with the most neighbours forms a cluster with them, and the rest is clustered again. Neighbours are as near
     as examples of one flow usually are.
     """
-    lacking, lacked = list(now), list(before)
-    if not lacking:
+    unserved, unserved_before = list(now), list(before)
+    if not unserved:
         return ()
     opened = open_embedder(embedder)
     within = _usual_nearness(registry, opened)
-    rows = unit_vectors([entry.request for entry in lacking], opened)
-    earlier = unit_vectors([entry.request for entry in lacked], opened)
+    rows = unit_vectors([entry.request for entry in unserved], opened)
+    earlier = unit_vectors([entry.request for entry in unserved_before], opened)
     # A text of which the embedder knows no word has a zero vector, and is no centre of a cluster.
     near = (rows @ rows.T >= within) & np.any(rows, axis=1)[:, None]
-    unclustered = np.ones(len(lacking), bool)
+    unclustered = np.ones(len(unserved), bool)
     found: list[Cluster] = []
     while unclustered.any() and len(found) < _MOST_GROUPS:
         counts = (near & unclustered).sum(axis=1) * unclustered
@@ -75,12 +75,12 @@ def _clusters(
         middle = unit_rows(rows[members].mean(axis=0, keepdims=True))[0]
         # Most central first; a stable sort, so that equal texts come out in one order everywhere.
         central = members[np.argsort(-(rows[members] @ middle), kind="stable")]
-        texts = dict.fromkeys(lacking[int(place)].request for place in central)
+        texts = dict.fromkeys(unserved[int(place)].request for place in central)
         cluster = Cluster(
             size=len(members),
             before=int((earlier @ middle >= within).sum()),
             texts=tuple(texts)[:_SHOWN],
-            nearest=_nearest_flow([lacking[int(place)] for place in members]),
+            nearest=_nearest_flow([unserved[int(place)] for place in members]),
         )
         found.append(cluster)
     return tuple(sorted(found, key=lambda each: -each.size))
@@ -287,7 +287,7 @@ async def drift(
     windows = (now.window(until - length, until), before.window(until - 2 * length, until - length))
     flows = _flows(now, before, registry)
     silent = tuple(each.flow for each in flows if not each.now.requests)
-    clusters = await compute(_clusters, now.lacking, before.lacking, registry, embedder)
+    clusters = await compute(_clusters, now.unserved, before.unserved, registry, embedder)
     return Drift(
         days=days,
         now=windows[0],
@@ -307,7 +307,7 @@ class _WindowTally:
     def __init__(self) -> None:
         self._ended = self._asked = self._none = 0
         self.accuracy, self.by_flow = _AccuracyTally(), defaultdict[str, _AccuracyTally](_AccuracyTally)
-        self.lacking = deque[Logged](maxlen=MOST_READ)
+        self.unserved = deque[Logged](maxlen=MOST_READ)
         self.has_texts = False
 
     def add(self, entry: Logged) -> None:
@@ -316,7 +316,7 @@ class _WindowTally:
         self.by_flow[entry.first].add(entry)
         self.has_texts = self.has_texts or bool(entry.request)
         if _lacks_a_flow(entry):
-            self.lacking.append(entry)
+            self.unserved.append(entry)
         if not _is_question(entry):
             self._ended += 1
             self._asked += entry.asked

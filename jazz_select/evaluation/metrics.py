@@ -51,7 +51,7 @@ class Detection:
     """Detection of out-of-scope requests: counts and F1."""
 
     cases: int
-    said: int
+    answered: int
     right: int
 
     @classmethod
@@ -60,14 +60,14 @@ class Detection:
         given = list(pairs)
         return cls(
             cases=sum(expected for expected, _ in given),
-            said=sum(said for _, said in given),
-            right=sum(expected and said for expected, said in given),
+            answered=sum(answered for _, answered in given),
+            right=sum(expected and answered for expected, answered in given),
         )
 
     @property
     def f1(self) -> float | None:
         """The harmonic mean of precision and recall (van Rijsbergen, 1979); 0 if no rejection was right."""
-        return 2 * self.right / (self.cases + self.said) if self.cases else None
+        return 2 * self.right / (self.cases + self.answered) if self.cases else None
 
 
 def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:

@@ -116,18 +116,18 @@ def none_line(evaluation: Evaluation) -> str:
     """Return a sentence about the detection of out-of-scope requests."""
     none = evaluation.none
     if not none.cases:
-        answered = f", and it was answered {none.said:,} times, wrongly" if none.said else ""
+        answered = f", and it was answered {none.answered:,} times, wrongly" if none.answered else ""
         return f"no case expects none{answered}"
     auroc = evaluation.measures["none-AUROC"]
     apart = "" if auroc.value is None else f"; P(none) tells them apart with AUROC {auroc.value:.3f}"
     cases = "1 case expects none" if none.cases == 1 else f"{none.cases:,} cases expect none"
-    if not evaluation.model and not none.said:
+    if not evaluation.model and not none.answered:
         return f"{cases}; without a model none is never answered{apart}"
     precision = percent(evaluation.measures["none-precision"])
     recall = percent(evaluation.measures["none-recall"])
     f1 = "" if none.f1 is None else f", F1 {none.f1:.3f}"
     scores = f"precision {precision}, recall {recall}{f1}"
-    return f"{cases}; none was answered {none.said:,} times, {none.right:,} rightly: {scores}{apart}"
+    return f"{cases}; none was answered {none.answered:,} times, {none.right:,} rightly: {scores}{apart}"
 
 
 def choice_line(evaluation: Evaluation) -> str:

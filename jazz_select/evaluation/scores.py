@@ -235,7 +235,7 @@ class Evaluation(Framed):
         right); `AUROC` and `ECE` (expected calibration error) of the confidence in the first candidate.
         """
         none, measures = self.none, dict(self.groups[0].measures) if self.groups else {}
-        measures["none-precision"] = Measure.share(none.right, none.said)
+        measures["none-precision"] = Measure.share(none.right, none.answered)
         measures["none-recall"] = Measure.share(none.right, none.cases)
         measures["none-F1"] = Measure(value=none.f1, cases=none.cases)
         doubts: list[float] = []

@@ -34,7 +34,7 @@ def flows_of(**changes: dict[str, Any]) -> FlowRegistry:
 
 OPTIONAL: dict[str, Any] = {"optional_tools": ("print_it",)}
 MANUAL: dict[str, Any] = {"manual": True}
-LACKING: list[Any] = [
+MISSING: list[Any] = [
     pytest.param({}, {"pays": ("print_it",), "looks": ("look_it_up",)}, id="all at once"),
     pytest.param({"pays": OPTIONAL}, {"looks": ("look_it_up",)}, id="but what is optional"),
     pytest.param({"looks": MANUAL}, {"pays": ("print_it",)}, id="but what a person does"),
@@ -42,16 +42,16 @@ LACKING: list[Any] = [
 
 
 @pytest.mark.spec("010.6")
-@pytest.mark.parametrize(("changes", "lacking"), LACKING)
+@pytest.mark.parametrize(("changes", "missing"), MISSING)
 def test_an_agent_is_not_made_without_the_tools_of_its_flows(
-    changes: dict[str, Any], lacking: dict[str, tuple[str, ...]]
+    changes: dict[str, Any], missing: dict[str, tuple[str, ...]]
 ) -> None:
     with pytest.raises(UnconnectedToolsError) as caught:
         Agent(FlowSelector(None, flows_of(**changes)), [pay])
     error, told = caught.value, str(caught.value)
     assert isinstance(error, ConfigError)
-    assert error.lacking == lacking
-    assert all(f"{flow}: {', '.join(names)}" in told for flow, names in lacking.items())
+    assert error.missing == missing
+    assert all(f"{flow}: {', '.join(names)}" in told for flow, names in missing.items())
     assert all(remedy in told for remedy in ("Connect them", "optional_tools", "manual = True"))
 
 

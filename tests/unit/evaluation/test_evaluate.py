@@ -220,7 +220,7 @@ async def test_a_model_is_judged_by_what_it_chooses() -> None:
     assert found.choices.exact == sum(each.verdict == "right" for each in found.judged)
     assert done[-1] == (3, 3)
     assert [each.entry for each in found.problems] == [4]
-    assert (other.none.said, other.measures["none-precision"].value) == (3, pytest.approx(1 / 3))
+    assert (other.none.answered, other.measures["none-precision"].value) == (3, pytest.approx(1 / 3))
 
 
 @pytest.mark.spec("009.2")

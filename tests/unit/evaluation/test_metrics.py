@@ -60,7 +60,7 @@ def test_none_with_precision_and_recall(
     pairs: list[tuple[bool, bool]], precision: float | None, recall: float | None, f1: float | None
 ) -> None:
     found = metrics.Detection.from_pairs(pairs)
-    shares = (Measure.share(found.right, of).value for of in (found.said, found.cases))
+    shares = (Measure.share(found.right, of).value for of in (found.answered, found.cases))
     assert (*shares, found.f1) == (precision, recall, f1)
 
 

@@ -120,7 +120,7 @@ def test_a_part_in_no_registry_of_the_agent_is_asked_for_its_tools(registry: Flo
     sequence(registry, leaf(FlowRegistry(), "elsewhere", "nowhere"))
     with pytest.raises(UnconnectedToolsError) as raised:
         Agent(FlowSelector(None, registry), [Tool(name="other", function=dict)])
-    assert raised.value.lacking == {"s": ("nowhere",)}
+    assert raised.value.missing == {"s": ("nowhere",)}
 
 
 def test_parts_that_cannot_be_found_lack_nothing_here(registry: FlowRegistry) -> None:

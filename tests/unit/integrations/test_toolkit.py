@@ -356,7 +356,7 @@ def test_a_tool_that_a_flow_names_has_to_be_connected() -> None:
     selector = FlowSelector(None, desk.registry, desk.memory, "desk")
     with pytest.raises(UnconnectedToolsError) as raised:
         FlowToolkit(selector, [])
-    assert raised.value.lacking[REFUND] == ("look_up", "shop.pay_back")
+    assert raised.value.missing[REFUND] == ("look_up", "shop.pay_back")
     with pytest.raises(ConfigError, match="selector must be a FlowSelector"):
         FlowToolkit("selector", desk.tools())  # pyright: ignore[reportArgumentType]
 
