@@ -163,13 +163,13 @@ class _Listening:
         self.asked.append(Asked.of(self._turn, kind_of(self._span), messages))
         return await self._model.complete(messages)
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         """A turn begins, or a call of the model."""
         self._turn += span.kind == "turn"
         if span.kind == "chat":
             self._span = span
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         """Nothing is left to be done."""
 
 

@@ -106,7 +106,7 @@ class OpenTelemetryHook:
         self._with_content = with_content
         self._open: dict[int, tuple[OtelSpan, Token[Context]]] = {}
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         """Begin a span and make it the current one."""
         from opentelemetry import context, trace
 
@@ -121,7 +121,7 @@ class OpenTelemetryHook:
         own = self._tracer.start_span(name, kind=kind, attributes=attributes)
         self._open[id(span)] = (own, context.attach(trace.set_span_in_context(own)))
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         """End the span with its final attributes."""
         from opentelemetry import context
 

@@ -76,11 +76,11 @@ class Span:
 class TraceHook(Protocol):
     """Receives spans. Its errors are logged and ignored."""
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         """A span began; attributes may be added later."""
         ...
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         """A span ended and is complete."""
         ...
 
@@ -129,19 +129,19 @@ class Trace:
             self._token = None
         self.closed = True
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         """Record a span that begins."""
         span.started_s = perf_counter() - self._began
         self.spans.append(span)
-        self._tell("started", span)
+        self._tell("on_start", span)
         outer = self._outer
         if outer.trace is not None:
             above = outer.span if span.parent is None else self._passed_on.get(span.parent, outer.span)
             depth = 0 if above is None else above.depth + 1
             self._passed_on[span] = passed_on = Span(name=span.name, kind=span.kind, depth=depth, parent=above)
-            outer.trace.started(passed_on)
+            outer.trace.on_start(passed_on)
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         """Record the end of a span."""
         span.duration_s = perf_counter() - self._began - span.started_s
         if self._redact is not None and span.content:
@@ -150,12 +150,12 @@ class Trace:
             except Exception:  # noqa: BLE001 - after any error nothing unredacted may get out
                 span.content = {}
                 _log.warning("span=<%s> | redact failed, so its content is left out", span.name)
-        self._tell("ended", span)
+        self._tell("on_end", span)
         if self._outer.trace is not None:
             passed_on = self._passed_on[span]
             passed_on.attributes, passed_on.content = dict(span.attributes), dict(span.content)
             passed_on.error = span.error
-            self._outer.trace.ended(passed_on)
+            self._outer.trace.on_end(passed_on)
         elif _log.isEnabledFor(logging.DEBUG):  # only the outermost trace logs, since all have redacted its content
             _log.debug("%s | %s", line_of(span), json_text(span.as_json())[:_LONGEST_LINE])
 
@@ -199,7 +199,7 @@ class Trace:
     def __iter__(self) -> Iterator[Span]:
         return iter(self.spans)
 
-    def _tell(self, what: Literal["started", "ended"], span: Span) -> None:
+    def _tell(self, what: Literal["on_start", "on_end"], span: Span) -> None:
         for hook in self._hooks:
             try:
                 getattr(hook, what)(span)
@@ -223,7 +223,7 @@ _place: ContextVar[_Place] = ContextVar("jazz_select_trace", default=_NOWHERE)
 def _open(trace: Trace, span: Span) -> Generator[Span]:
     token = _place.set(_Place(trace, span))
     try:
-        trace.started(span)
+        trace.on_start(span)
         yield span
     except BaseException as error:
         if not span.error:
@@ -231,7 +231,7 @@ def _open(trace: Trace, span: Span) -> Generator[Span]:
             span.hold({"error": describe_error(error)})
         raise
     finally:
-        trace.ended(span)
+        trace.on_end(span)
         _place.reset(token)
 
 

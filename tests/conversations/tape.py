@@ -92,12 +92,12 @@ class Tape(Cassette):
         """The recorded reply, with flows by the numbers that they have now."""
         return renumbered(known, question) or known.reply
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         """A call of the model begins in its span, before the model is asked."""
         if span.kind == "chat":
             self._span = span
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         """Nothing is left to be done."""
 
     async def unrecorded(self, question: Recorded) -> Reply:

@@ -15,10 +15,10 @@ async def test_redaction_comes_before_everyone() -> None:
     heard: list[dict[str, Any]] = []
 
     class Hook:
-        def started(self, span: Span) -> None:
+        def on_start(self, span: Span) -> None:
             heard.append(dict(span.content))
 
-        def ended(self, span: Span) -> None:
+        def on_end(self, span: Span) -> None:
             heard.append(dict(span.content))
 
     def redact(name: str, content: dict[str, Any]) -> Mapping[str, Any]:

@@ -167,10 +167,10 @@ class Heard:
         self.began: list[str] = []
         self.contents: dict[str, dict[str, Any]] = {}
 
-    def started(self, span: Span) -> None:
+    def on_start(self, span: Span) -> None:
         self.began.append(span.name)
 
-    def ended(self, span: Span) -> None:
+    def on_end(self, span: Span) -> None:
         self.contents[span.name] = span.content
 
 
@@ -227,10 +227,10 @@ async def test_what_outlives_a_trace_passes_nothing_on_to_it() -> None:
 
 async def test_a_hook_that_fails_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
-        def started(self, span: Span) -> None:
+        def on_start(self, span: Span) -> None:
             raise ValueError
 
-        def ended(self, span: Span) -> None:
+        def on_end(self, span: Span) -> None:
             raise ValueError
 
     with Trace([Broken()]):

@@ -225,7 +225,7 @@ async def test_what_is_not_in_the_list_is_refused_with_it(said: str) -> None:
     assert (second.status, house.called("book")) == ("waiting", [])
 
 
-@pytest.mark.parametrize("said", ["not the elm", "which has windows?", "oak or elm"])
+@pytest.mark.parametrize("said", ["not the elm", "which has windows?", "oak or elm", "none of these"])
 async def test_what_names_no_single_entry_is_asked_again(said: str) -> None:
     house = House(list_rooms=ROOMS)
     _, second = await talk(rooms(house), "act", said)
