@@ -140,7 +140,7 @@ class FlowNodes:
     def _tools_shown(self, state: FlowState) -> dict[str, Tool]:
         context = self._context_of(state)
         names = [name for name in state.get("tools", ()) if name in self._toolkit.tools]
-        return {name: self._toolkit.bound(name, context) for name in names}
+        return {name: self._toolkit.bind_tool(name, context) for name in names}
 
     async def _approval_request(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
         asked = await self._toolkit.ask(tool, call["args"], f"{place}:{call['id']}")

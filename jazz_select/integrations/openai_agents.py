@@ -104,7 +104,7 @@ class FlowAgentParts:
 
     def _function(self, name: str, tool: Tool) -> FunctionTool:
         def bound(ctx: RunContextWrapper[Any]) -> Tool:
-            return self._toolkit.bound(name, self._context_of(ctx))
+            return self._toolkit.bind_tool(name, self._context_of(ctx))
 
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
             function.params_json_schema = input_schema(bound(ctx))

@@ -58,7 +58,7 @@ async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: M
         messages.append(text_in(ctx.prompt))
     elif ctx.messages and isinstance(ctx.messages[-1], ModelResponse):
         calls = ctx.messages[-1].tool_calls
-    waiting = await toolkit.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
+    waiting = await toolkit.tools_awaiting_approval(((call.tool_name, call.args_as_dict()) for call in calls), context)
     # A resumed run selects with what its own request stored. A new request may answer the one before it.
     last_requests = requests[-2:] if is_resumed else requests[-1:]
     asked = kept_in(*(each.metadata for each in last_requests))
@@ -157,7 +157,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         # Outside of a run nothing is selected yet: all tools are there.
         shown = self.toolkit.tools if self.now is None else self.now.tools
         for name in shown:
-            own = self.toolkit.bound(name, context)
+            own = self.toolkit.bind_tool(name, context)
             schema = input_schema(own)
             described = ToolDefinition(
                 name=name, description=own.description, parameters_json_schema=schema, sequential=own.destructive
@@ -172,5 +172,5 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     ) -> Any:
         """Call a tool through the toolkit."""
         del tool  # pydantic-ai's signature
-        own = self.toolkit.bound(name, context_of(ctx, self.toolkit, self.context))
+        own = self.toolkit.bind_tool(name, context_of(ctx, self.toolkit, self.context))
         return returned(await self.toolkit.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))

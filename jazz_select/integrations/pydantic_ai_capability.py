@@ -131,7 +131,7 @@ class _NarrowedToolset(WrapperToolset[AgentDepsT]):
         if needs_approval and not self.toolkit.is_agreed(call_id(ctx), asked.call, agreed=ctx.tool_call_approved):
             raise ApprovalRequired(asked.about)
         if ctx.tool_call_approved:  # an approval may arrive twice
-            return returned(await self.toolkit.once(own, tool_args, call_id(ctx), make))
+            return returned(await self.toolkit.call_once(own, tool_args, call_id(ctx), make))
         return await make()
 
 

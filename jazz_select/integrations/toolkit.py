@@ -214,11 +214,11 @@ class FlowToolkit:
         keeps = _to_keep(result, kept, request, answer=question is not None, before=before_it)
         return Shown(result=result, tools=shown, kept=keeps)
 
-    def bound(self, name: str, context: Mapping[str, Any] | None) -> Tool:
+    def bind_tool(self, name: str, context: Mapping[str, Any] | None) -> Tool:
         """Return a tool by its name for models, with the inputs that the context holds filled and hidden."""
         return bind_context(self.tools[name], context)
 
-    async def waiting(
+    async def tools_awaiting_approval(
         self, calls: Iterable[tuple[str, Mapping[str, Any]]], context: Mapping[str, Any] | None = None
     ) -> dict[str, Tool]:
         """Return the tools of those calls that need approval, so that the model is still shown them.
@@ -229,7 +229,7 @@ class FlowToolkit:
         for name, arguments in calls:
             if name not in self.tools:
                 continue
-            tool = self.bound(name, context)
+            tool = self.bind_tool(name, context)
             asked = await self.ask(tool, arguments)
             if isinstance(asked.verdict, Ask):
                 waiting[name] = tool
@@ -329,7 +329,7 @@ class FlowToolkit:
             claims=self._claims if call_id else None,
         )
 
-    async def once(
+    async def call_once(
         self, tool: Tool, arguments: Mapping[str, Any], call_id: str, make: Callable[[], Awaitable[Any]]
     ) -> CallOutcome:
         """Make a call that the framework carries out, unless it is destructive and was made before under this id.
