@@ -448,8 +448,9 @@ class BaseFlow:
         """
         for name, value in fields.items():
             if name not in self._takes:
-                near = did_you_mean(name, self._takes)
-                msg = f"{type(self).__name__}() got an unexpected keyword argument {name!r}{near and f'; {near}'}"
+                msg = f"{type(self).__name__}() got an unexpected keyword argument {name!r}"
+                if advice := did_you_mean(name, self._takes):
+                    msg += f"; {advice}"
                 _defining_in(type(self).registry).refuse(TypeError(msg))
             elif value is not None:
                 setattr(self, name, tuple(value) if is_array(value) else value)
@@ -458,19 +459,22 @@ class BaseFlow:
         self._normalize_names()
         self._origin = locate()
         inherited = type(self).registry
-        self._pinned = registry if registry is not None else None if inherited is BaseFlow.registry else inherited
+        if registry is not None:
+            self._pinned = registry
+        elif inherited is not BaseFlow.registry:  # the default one gives way to the current scope: see `home`
+            self._pinned = inherited
         self.home.register(self, replace=replace)
         _remember(self)
 
     def _normalize_names(self) -> None:
         """Bring the names that it has, and those that it refers to, into NFC form, in which they are compared."""
         for name in _NAMES:
-            given: object = getattr_static(self, name, None)
-            if hasattr(given, "__get__"):
+            value: object = getattr_static(self, name, None)
+            if hasattr(value, "__get__"):
                 continue  # it is computed, perhaps from parts that are not there yet
-            made = _normalize(given)
-            if made != given:
-                setattr(self, name, made)
+            normalized = _normalize(value)
+            if normalized != value:
+                setattr(self, name, normalized)
 
     def __copy__(self) -> Self:
         """Return a flow with the same attributes, in no further registry."""
@@ -523,7 +527,9 @@ class BaseFlow:
     @property
     def label(self) -> str:
         """The name, or a placeholder if it is missing or not a string."""
-        return self.name if isinstance(self.name, str) and self.name else f"<unnamed {type(self).__qualname__}>"  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(self.name, str) and self.name:  # pyright: ignore[reportUnnecessaryIsInstance] - of authors
+            return self.name
+        return f"<unnamed {type(self).__qualname__}>"
 
     @property
     def display_name(self) -> str:
@@ -538,8 +544,11 @@ class BaseFlow:
     def all_inputs(self) -> dict[str, Input]:
         """Return the inputs that it and its parts declare, by name; the first declaration of a name wins."""
         found: dict[str, Input] = {}
-        for each in (*self.inputs, *(each for part in self.parts_there() for each in part.all_inputs().values())):
+        for each in self.inputs:
             found.setdefault(each.name, each)
+        for part in self.parts_there():
+            for name, each in part.all_inputs().items():
+                found.setdefault(name, each)
         return found
 
     def parts_there(self) -> tuple["BaseFlow", ...]:
@@ -650,8 +659,8 @@ class BaseFlow:
     def card(self) -> FlowCard:
         """Return the definition as memory needs it."""
         own = self.definition()
-        same = {each.name: getattr(own, each.name) for each in fields(own) if each.name in FlowCard.__slots__}
-        return FlowCard(id=self.id, title=self.title, text=own.embedding_text(), checksum=own.checksum(), **same)
+        shared = {each.name: getattr(own, each.name) for each in fields(own) if each.name in FlowCard.__slots__}
+        return FlowCard(id=self.id, title=self.title, text=own.embedding_text(), checksum=own.checksum(), **shared)
 
     def fields(self) -> dict[str, object]:
         """Return the fields as the author wrote them."""
@@ -663,6 +672,7 @@ class BaseFlow:
 
     def joined(self, registry: FlowRegistry) -> None:
         """Look up part names in this registry from now on."""
+        # Weakly: a flow must not keep every registry alive that it was ever in.
         others = (home for home in self._homes if home() is not registry and home() is not None)
         self._homes = (*others, ref(registry))
 
@@ -710,6 +720,7 @@ def _normalize(given: object) -> object:
     """Return a name, or a list of names, in NFC form; anything else as it is."""
     if isinstance(given, str):
         return nfc(given)
+    # Not a subclass of these: what an author made keeps its type.
     if type(given) in {list, tuple}:
         made = [nfc(each) if isinstance(each, str) else each for each in cast("Sequence[object]", given)]
         return made if isinstance(given, list) else tuple(made)
@@ -751,16 +762,17 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, "chain", f"it must be a list of steps, got {given!r:.80}")
     written = cast("Sequence[Any]", given)
+    # Only where there are steps: the tools of a composite look up its parts, which may not be there yet.
     tools = dict.fromkeys(flow.own_tools) if written else {}
-    return tuple(_step(flow, tools, f"chain[{number}]", step) for number, step in enumerate(written))
+    return tuple(_read_step(flow, tools, f"chain[{number}]", step) for number, step in enumerate(written))
 
 
-def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step:
+def _read_step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step:
     """Return a step as a value; a tool named CHOOSE takes precedence over the keyword."""
     if isinstance(step, str):
         step = nfc(step)
     if is_object(step):
-        step = _point(flow, field, step)
+        step = _decision_point(flow, field, step)
     if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):
         return CHOOSE
     if isinstance(step, GuidedDecisionPoint):
@@ -776,7 +788,7 @@ def _step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) -> Step
     return step
 
 
-def _point(flow: BaseFlow, field: str, given: Mapping[str, Any]) -> GuidedDecisionPoint:
+def _decision_point(flow: BaseFlow, field: str, given: Mapping[str, Any]) -> GuidedDecisionPoint:
     known = [each.name for each in fields(GuidedDecisionPoint)]
     for name in map(str, given):
         if name not in known:
@@ -889,7 +901,7 @@ def flows_digest(flows: Iterable[BaseFlow]) -> str:
     return sha256("\n".join(lines).encode(errors="surrogatepass")).hexdigest()
 
 
-_KEPT = "__jazz_select_flows__"
+_FLOWS_OF_MODULE = "__jazz_select_flows__"
 """The module attribute that holds its flows, so that they live exactly as long as the module."""
 
 
@@ -898,11 +910,11 @@ def _remember(flow: BaseFlow) -> None:
     name = flow.origin.module
     # A script runs as `__main__`, which nobody loads.
     if name and name != "__main__":
-        flows = vars(sys.modules[name]).setdefault(_KEPT, [])
+        flows = vars(sys.modules[name]).setdefault(_FLOWS_OF_MODULE, [])
         flows[:] = [each for each in flows if each.name != flow.name or each.home is not flow.home]
         flows.append(flow)
 
 
 def defined_in(module: ModuleType) -> list[BaseFlow]:
     """Return the flows that executing `module` defined, in order."""
-    return list(vars(module).get(_KEPT, ()))
+    return list(vars(module).get(_FLOWS_OF_MODULE, ()))

@@ -109,7 +109,7 @@ class CompositeFlow(BaseFlow):
             self.definition()
             return any(part.has_guard for part in self.subflows)
         except FlowValidationError:
-            return True
+            return True  # so that `available` is called, which says what is wrong
 
     def available(self, context: Mapping[str, Any]) -> bool:
         """Whether every part is available: a composite must not bypass the guard of a part.
@@ -260,17 +260,29 @@ def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseF
     """
     found: dict[str, BaseFlow] = {}
     for name, (module, qualname) in wanted:
-        own = flow_id(name)
-        kind: Any = sys.modules.get(module)
-        for part in qualname.split("."):
-            kind = getattr(kind, part, None)
-        declared = kind.declared() if isinstance(kind, type) and issubclass(kind, BaseFlow) else None
-        homes = (current_scope(), BaseFlow.registry)
-        registered = (home[own] for home in homes if home is not None and own in home)
-        live = declared if declared is not None and declared.name == name else next(registered, None)
+        own_id = flow_id(name)
+        live = _declared_flow(module, qualname)
+        if live is None or live.name != name:
+            live = _registered_flow(own_id)
         if live is not None:
-            found[own] = live
+            found[own_id] = live
     return found
+
+
+def _declared_flow(module: str, qualname: str) -> BaseFlow | None:
+    kind: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        kind = getattr(kind, part, None)
+    if isinstance(kind, type) and issubclass(kind, BaseFlow):
+        return kind.declared()
+    return None
+
+
+def _registered_flow(own_id: str) -> BaseFlow | None:
+    for home in (current_scope(), BaseFlow.registry):
+        if home is not None and own_id in home:
+            return home[own_id]
+    return None
 
 
 _DEFINED: Final = (

@@ -48,9 +48,8 @@ class Definition:
 
     def embedding_text(self) -> str:
         """All distinguishing content, one statement per line, the name also split into words."""
-        words = split_name(self.name)
-        name = self.name if words == self.name else f"{self.name} {words}"
-        aliases = (f"{alias} {split_name(alias)}" if split_name(alias) != alias else alias for alias in self.aliases)
+        name = _with_words(self.name)
+        aliases = map(_with_words, self.aliases)
         lines = (name, self.description, self.condition, *self.desired_effects, *aliases, *self.examples)
         return "\n".join(line for line in lines if line.strip())
 
@@ -81,6 +80,11 @@ class SkillDefinition(Definition):
 def split_name(name: str) -> str:
     """Split a name: `refund_order`, `refund-order` and `RefundOrder` give "refund order" or "Refund Order"."""
     return " ".join(word for word in _WORD_BREAK.split(name) if word)
+
+
+def _with_words(name: str) -> str:
+    words = split_name(name)
+    return name if words == name else f"{name} {words}"
 
 
 _SENTENCES = (
@@ -121,7 +125,8 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
         return ET.SubElement(node, field)
 
     if verbose and definition.examples:
-        node.append(_comment("Requests that mean this flow:\n" + "\n".join(f"- {e}" for e in definition.examples)))
+        requests = "\n".join(f"- {example}" for example in definition.examples)
+        node.append(_comment(f"Requests that mean this flow:\n{requests}"))
     for field, purpose in _SENTENCES:
         if text := getattr(definition, field):
             add(field, purpose).text = clean(text)
@@ -134,8 +139,8 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
     if definition.parts:
         is_choice = definition.type == "conditional"
         section = add("subflows", _PARTS.get(definition.type, "The sub flows."))
-        whole = partial(_element, verbose=verbose)
-        section.extend(_part(part, whole, conditional=is_choice) for part in definition.parts)
+        element_of = partial(_element, verbose=verbose)
+        section.extend(_part(part, element_of, conditional=is_choice) for part in definition.parts)
     return node
 
 
@@ -157,13 +162,17 @@ def render_followed(definition: Definition) -> str:
 
 def _flow_element(definition: Definition) -> ET.Element:
     node = ET.Element("flow", name=clean(definition.name))
-    lines = (
-        definition.description,
-        definition.condition and f"condition: {definition.condition}",
-        f"desired effects: {'; '.join(definition.desired_effects)}" if definition.desired_effects else "",
-        *(f"- {step}" for step in definition.steps),
-    )
-    node.text = "\n".join(("", *(in_one_line(clean(line)) for line in lines if line), ""))
+    lines: list[str] = []
+    if definition.description:
+        lines.append(definition.description)
+    if definition.condition:
+        lines.append(f"condition: {definition.condition}")
+    if definition.desired_effects:
+        lines.append(f"desired effects: {'; '.join(definition.desired_effects)}")
+    lines += [f"- {step}" for step in definition.steps]
+    # Each in one line, so that no text can pass for another statement.
+    shown = [in_one_line(clean(line)) for line in lines]
+    node.text = "\n".join(("", *shown, ""))
     if isinstance(definition, SkillDefinition):
         node.text += f"instructions:\n{_indent(definition.instructions)}\n"
         if definition.files:
@@ -186,11 +195,17 @@ def _indent(text: str) -> str:
     return "\n".join(indented)
 
 
-def _part(part: SubflowDefinition, whole: Callable[[Definition], ET.Element], *, conditional: bool) -> ET.Element:
-    flow = ET.Element("flow", name=clean(part.name)) if part.flow is None else whole(part.flow)
+def _part(part: SubflowDefinition, element_of: Callable[[Definition], ET.Element], *, conditional: bool) -> ET.Element:
+    if part.flow is None:
+        flow = ET.Element("flow", name=clean(part.name))
+    else:
+        flow = element_of(part.flow)
     if not conditional:
         return flow
-    branch = ET.Element("branch", when=clean(part.when)) if part.when else ET.Element("otherwise")
+    if part.when:
+        branch = ET.Element("branch", when=clean(part.when))
+    else:
+        branch = ET.Element("otherwise")
     branch.append(flow)
     return branch
 

@@ -109,14 +109,14 @@ def _check_ask(subject: Subject, ask: object) -> None:
 
 
 def _check_inputs(subject: Subject, value: object) -> None:
-    shown: object = value
-    listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
-    if listed is None or not all(isinstance(each, Input) for each in listed):
-        raise subject.error("inputs", f"must be a list of Input(…), got {describe_value(shown)}")
-    names = [each.name for each in cast("Sequence[Input]", listed)]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise subject.error("inputs", f"has {repeated!r} twice; one input says all of one argument")
+    listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [None]
+    names: set[str] = set()
+    for each in listed:
+        if not isinstance(each, Input):
+            raise subject.error("inputs", f"must be a list of Input(…), got {describe_value(cast('object', value))}")
+        if each.name in names:
+            raise subject.error("inputs", f"has {each.name!r} twice; one input says all of one argument")
+        names.add(each.name)
 
 
 def dependency_fault(subject: Subject, inputs: Sequence[Input], tools: Collection[str]) -> FlowValidationError | None:

@@ -119,14 +119,15 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
             return
         packaged = is_package(place)
         try:
+            # Reversed, since the last one is taken first.
             entries = sorted(place.iterdir(), key=lambda each: (packaged and _is_data(each), each), reverse=True)
         except OSError as error:
             yield FlowLoadError(short_path(str(place)), error.strerror or str(error))
             continue
         # In a package, a folder without `__init__.py` has only data, and `__main__` is a program.
         runs = packaged or not any(is_package(each) for each in place.parents if each.is_relative_to(top))
-        passed = {"__pycache__", "__main__.py"} if packaged else {"__pycache__"}
-        shown = [each for each in entries if not each.name.startswith(".") and each.name not in passed]
+        skipped = {"__pycache__", "__main__.py"} if packaged else {"__pycache__"}
+        shown = [each for each in entries if not each.name.startswith(".") and each.name not in skipped]
         # A folder among skills that lacks its SKILL.md holds scripts, and not flows: it is not run.
         runs = runs and place not in beside_skills
         if place in beside_skills or any(map(is_skill_folder, shown)):
@@ -166,11 +167,14 @@ def _send_home(others: Iterable[BaseFlow]) -> None:
 def _settle(found: list[BaseFlow], registry: FlowRegistry | None) -> list[BaseFlow]:
     places = [(flow, flow.home if registry is None else registry) for flow in found]
     ours = {id(flow) for flow in found}
+    registries = {id(place): place for _, place in places}
     with ExitStack() as stack:
-        for place in {id(place): place for _, place in places}.values():
+        # All or nothing: an error below undoes what was registered, in every registry.
+        for place in registries.values():
             stack.enter_context(place.atomic())
         for flow, place in places:
             earlier = place.get(flow.id)
+            # A flow of the same file is one that was edited there; another file's is a second flow of one name.
             edited = earlier is not None and id(earlier) not in ours and earlier.origin.file == flow.origin.file
             place.register(flow, replace=edited)
         for flow in found:
@@ -219,8 +223,9 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     for flow in found:
         if id(flow) not in known:
             registry.register(flow)
-    unlike = {(type(fault), str(fault)): fault for fault in registry.faults}
-    return Survey(registry=registry, faults=tuple(unlike.values()))
+    # One that was registered twice has its faults twice.
+    distinct = {(type(fault), str(fault)): fault for fault in registry.faults}
+    return Survey(registry=registry, faults=tuple(distinct.values()))
 
 
 class _Lenient(FlowRegistry):
@@ -241,7 +246,8 @@ class _Lenient(FlowRegistry):
             return
         if not isinstance(error, FlowError):
             raise error
-        self.faults += [error, *(each for each in error.others if isinstance(each, FlowError))]
+        self.faults.append(error)
+        self.faults += [each for each in error.others if isinstance(each, FlowError)]
 
     def register(self, flow: BaseFlow, *, replace: bool = False) -> None:
         before = len(self.faults)
@@ -261,13 +267,14 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
         spec = find_spec(name)
     except (ImportError, ValueError):
         spec = None
-    places = spec.submodule_search_locations if spec is not None else None
-    folders = [Path(each).resolve() for each in places or ()]
+    places = () if spec is None else spec.submodule_search_locations or ()
+    folders = [Path(each).resolve() for each in places]
     if len(folders) == 1 and is_package(folders[0]):
         yield from _flows_of_files(_files(folders[0]))
         return
     for module in import_name(name):
         yield from defined_in(sys.modules[module])
+    # The modules are imported by now; what else lies in the folders is data.
     files = chain.from_iterable(map(_files, folders))
     yield from _flows_of_files(file for file in files if isinstance(file, FlowLoadError) or _is_data(file))
 

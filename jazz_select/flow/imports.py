@@ -153,22 +153,20 @@ def _translate_errors(subject: str, *, wanted: str = "") -> Generator[None, None
     except ModuleNotFoundError as error:
         if error.name and f"{wanted}.".startswith(f"{error.name}."):
             raise FlowLoadError(subject, NOT_THERE) from error
+        problem = f"it needs the module {error.name!r}, which is not there{_source_line(error)}"
         hint = "install it; a neighbouring file can only be imported if the folder has an __init__.py"
-        raise FlowLoadError(
-            subject, f"it needs the module {error.name!r}, which is not there{_source_line(error)}; {hint}"
-        ) from error
+        raise FlowLoadError(subject, f"{problem}; {hint}") from error
     except (Exception, SystemExit) as error:
-        is_program = isinstance(error, SystemExit) or "asyncio.run()" in str(error)
-        hint = '; put what it does as a program under `if __name__ == "__main__":`' if is_program else ""
-        raise FlowLoadError(
-            subject, f"running it raised {type(error).__name__}: {error}{_source_line(error)}{hint}"
-        ) from error
+        problem = f"running it raised {type(error).__name__}: {error}{_source_line(error)}"
+        # A file that ends the program or starts an event loop is one that was meant to be run.
+        if isinstance(error, SystemExit) or "asyncio.run()" in str(error):
+            problem += '; put what it does as a program under `if __name__ == "__main__":`'
+        raise FlowLoadError(subject, problem) from error
 
 
 def _source_line(error: BaseException) -> str:
-    frames = [
-        frame
-        for frame in extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename != __file__
-    ]
-    return f" ({short_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    for frame in reversed(extract_tb(error.__traceback__)):
+        # Frames of the import machinery and of this module say nothing about the author's file.
+        if not frame.filename.startswith("<frozen") and frame.filename != __file__:
+            return f" ({short_path(frame.filename)}:{frame.lineno})"
+    return ""

@@ -43,10 +43,12 @@ def named_object(named: str, *, file: Path, allow_modules: Collection[str] = ())
         FlowLoadError: The module beside the file cannot be imported.
     """
     name, colon, path = named.partition(":")
-    if not colon or not path or not all(part.isidentifier() for part in (*name.split("."), *path.split("."))):
+    parts = (*name.split("."), *path.split("."))
+    if not colon or not path or not all(map(str.isidentifier, parts)):
         raise ConfigError("it is told as `module:name`, such as shop.orders:lookup_order")
     found: object = _module(name, file, allow_modules)
     for part in path.split("."):
+        # By attributes such as `__globals__`, any function would lead to everything.
         if part.startswith("__"):
             raise ConfigError(f"{part} is Python's own: name what the module defines")
         found = _attribute(found, part, of=name)
@@ -64,8 +66,9 @@ def _attribute(owner: object, name: str, *, of: str) -> object:
         known = dir(owner)
         if name in known:  # it is there, and its own code failed
             raise
+        problem = f"{of} has no attribute {name!r}"
         hint = did_you_mean(name, [each for each in known if not each.startswith("_")])
-        raise AttributeError(f"{of} has no attribute {name!r}{f'; {hint}' if hint else ''}") from error
+        raise AttributeError(f"{problem}; {hint}" if hint else problem) from error
 
 
 def _module(name: str, file: Path, allow_modules: Collection[str]) -> ModuleType:
@@ -79,8 +82,10 @@ def _module(name: str, file: Path, allow_modules: Collection[str]) -> ModuleType
 
 def _file_beside(name: str, file: Path) -> Path | None:
     place = file.resolve().parent.joinpath(*name.split("."))
-    each = (place.with_suffix(".py"), place / "__init__.py")
-    return next((found for found in each if found.is_file()), None)
+    for module in (place.with_suffix(".py"), place / "__init__.py"):
+        if module.is_file():
+            return module
+    return None
 
 
 def _is_same(name: str, beside: Path) -> bool:
@@ -107,8 +112,10 @@ def _spec(top: str) -> ModuleSpec | None:
 def _origins(spec: ModuleSpec | None) -> list[Path]:
     if spec is None:
         return []
-    places = [spec.origin] if spec.has_location and spec.origin else []
-    return [Path(each).resolve() for each in (*places, *(spec.submodule_search_locations or ()))]
+    places = list(spec.submodule_search_locations or ())
+    if spec.has_location and spec.origin:
+        places.append(spec.origin)
+    return [Path(each).resolve() for each in places]
 
 
 def _check(name: str, spec: ModuleSpec | None, file: Path, allow_modules: Collection[str]) -> None:
@@ -137,15 +144,12 @@ def _is_the_projects(origin: Path, file: Path) -> bool:
     folder = file.resolve().parent
     if origin.is_relative_to(folder):
         return True
-    package = folder
-    while (package / "__init__.py").is_file():
-        package = package.parent
-    if (
-        package != folder
-        and origin.is_relative_to(package)
-        and origin.relative_to(package).parts[0] == (folder.relative_to(package).parts[0])
-    ):
-        return True  # the package that the file lies in, installed or not
+    root = folder
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    # The package that the file lies in, installed or not.
+    if root != folder and origin.is_relative_to(root / folder.relative_to(root).parts[0]):
+        return True
     if _INSTALLED.intersection(origin.parts):
         return False
     return not any(origin.is_relative_to(each) for each in _python_folders())
@@ -153,8 +157,8 @@ def _is_the_projects(origin: Path, file: Path) -> bool:
 
 def _python_folders() -> list[Path]:
     paths = sysconfig.get_paths()
-    named = (paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib") if each in paths)
-    return [Path(each).resolve() for each in named]
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    return [Path(paths[kind]).resolve() for kind in kinds if kind in paths]
 
 
 def _check_home(found: object, name: str, file: Path, allow_modules: Collection[str]) -> None:

@@ -289,6 +289,7 @@ def _files_of(folder: Path, check: "_Checker") -> Iterator[str]:
             if size > LARGEST_TOGETHER:
                 limit = f"{LARGEST_TOGETHER >> 20} MiB"
                 raise check.error("files", f"are larger than {limit} together; take out what the skill does not need")
+            # A path is shown to models: one that looks like another, or like a line of its own, is left out.
             if not hidden_character(seen) and "\n" not in seen:
                 yield seen
 
