@@ -311,7 +311,7 @@ class Lexical:
     def _count_part(self, part: str, stop_words: bool) -> Counter[int]:  # noqa: FBT001 - cached by both
         return Counter(self._terms(part, stop_words=stop_words))
 
-    def counted_in(self, card: FlowCard) -> Counter[int]:
+    def count_card_terms(self, card: FlowCard) -> Counter[int]:
         """Return the term frequencies of a flow."""
         return self.count_terms(lexical_parts(card), stop_words=reads_stop_words(card))
 
@@ -324,8 +324,8 @@ class Lexical:
         return self.count_terms(lexical_parts(card), stop_words=True)
 
     def document(self, card: FlowCard, counts: Counter[int] | None = None) -> SparseVector:
-        """Return the weighted terms of a flow; `counts` is its `counted_in` if that is known."""
-        counts = self.counted_in(card) if counts is None else counts
+        """Return the weighted terms of a flow; `counts` is its `count_card_terms` if that is known."""
+        counts = self.count_card_terms(card) if counts is None else counts
         length = counts.total()
         if card.examples:
             weights = {term: self.weight(count, length) for term, count in counts.items()}

@@ -52,7 +52,7 @@ _LISTED: dict[str, Any] = {
 }
 
 
-def checked_agent(agent_id: object) -> None:
+def check_agent(agent_id: object) -> None:
     """Raise unless this is the name of an agent.
 
     Raises:
@@ -406,7 +406,7 @@ class ProceduralMemory:
 
         The options are those of `recall`, for each request. `focuses` has one per query, "" for none, or is empty.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         without = tuple(exclude)
         check_texts(without, "an id in exclude")
         scope = RecallScope(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=without, coverage=coverage)
@@ -414,11 +414,11 @@ class ProceduralMemory:
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)
         check_texts((*queries, *focuses))
-        state = await self._found_state(agent_id)
+        state = await self._existing_state(agent_id)
         results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
         if state.flows and self._store.shared and queries and not any(results):  # is what was read of it still there?
             self._agents.forget(agent_id)
-            state = await self._found_state(agent_id)
+            state = await self._existing_state(agent_id)
             if state.flows:
                 results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
         for result in results:
@@ -438,7 +438,7 @@ class ProceduralMemory:
             EmbeddingError: The embedder failed.
             StoreUnavailableError: The server did not answer.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         card = _card(flow)
         async with self._agents.writing(agent_id):
             await self._writer.write_one(agent_id, card)
@@ -485,7 +485,7 @@ class ProceduralMemory:
         Raises:
             StoreUnavailableError: The server did not answer.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         return await self._store.count(agent_id)
 
     async def list_flows(self, agent_id: str) -> list[dict[str, Any]]:
@@ -524,7 +524,7 @@ class ProceduralMemory:
         what `read_evidence` made of a log. For `allow_delete`,
         unreadable entries count as flows, unless they are replaced. A `DiskFullError` says that there is no room.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         given = [each for each in flows if not getattr(each, "only_called", False)]
         cards = await in_thread(lambda: {card.id: card for card in map(_card, given)})
         async with self._agents.writing(agent_id):
@@ -561,7 +561,7 @@ class ProceduralMemory:
             ConfigError: `agent_id` is not a name.
             StoreError: The index cannot be read.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         model = (await self._state(agent_id)).model
         return model.answers, model.caveat
 
@@ -572,17 +572,17 @@ class ProceduralMemory:
             ConfigError: `agent_id` is not a name.
             StoreError: The index cannot be read.
         """
-        checked_agent(agent_id)
+        check_agent(agent_id)
         return (await self._state(agent_id)).model.thresholds
 
     async def _state(self, agent_id: str) -> AgentState:
-        checked_agent(agent_id)
+        check_agent(agent_id)
         state = await self._agents.state(agent_id)
         if state.elsewhere:
             raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
         return state
 
-    async def _found_state(self, agent_id: str) -> AgentState:
+    async def _existing_state(self, agent_id: str) -> AgentState:
         """Return the state of an agent for a recall; an error if its flows were deleted behind this process."""
         state = await self._state(agent_id)
         known = self._agents.missing(agent_id, state)

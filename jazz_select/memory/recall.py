@@ -75,7 +75,7 @@ async def _fuse_recalls(
     parts = [evidence, *found[1 : 1 + len(asked.clauses)]]
     offer = _offer(order, mentioned, parts, model=model, scope=scope, whole_name=whole_name)
     in_turn = chain(offer.keys, (key for key in order if key not in offer.keys))
-    payloads, faults = await _readable(store, in_turn, evidence.legs.payloads, scope)
+    payloads, faults = await _read_payloads(store, in_turn, evidence.legs.payloads, scope)
     result = _result(payloads, offer, scores, evidence, model=model, learned=learned)
     if faults:
         result.notes = (_passed_over([*faults.values()]),)
@@ -300,7 +300,7 @@ def _choose_size(model: RecallModel, parts: Sequence[Signals], coverage: float) 
     return needed, len(needed), f"together they hold the right flow in {share}"
 
 
-async def _readable(
+async def _read_payloads(
     store: FlowStore, in_turn: Iterator[Key], known: Mapping[Key, Mapping[str, Any]], scope: RecallScope
 ) -> tuple[dict[Key, Mapping[str, Any]], dict[Key, str]]:
     """Return the payloads of the first readable flows, as many as may be offered, and the faults of those before them.
@@ -390,7 +390,7 @@ def nothing_indexed(agent_id: str) -> str:
     return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
 
 
-def _with_numbers(legs: ArmHits) -> ArmHits:
+def _without_infinite_scores(legs: ArmHits) -> ArmHits:
     """Return the legs without scores that are not finite: foreign weights may overflow an engine's sums."""
     if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
         return legs
@@ -556,7 +556,9 @@ class Retriever:
             found: list[Signals] = []
             for query, legs in islice(pending, len(group)):
                 terms = len(query.sparse.indices) if query.sparse else 0
-                found.append(Signals(model.usual.evened(_with_numbers(legs)), model.scales, terms, model.usual))
+                found.append(
+                    Signals(model.usual.even_out(_without_infinite_scores(legs)), model.scales, terms, model.usual)
+                )
             result = await _fuse_recalls(self._store, model, found, asked=each, scope=scope)
             result.notes = (*notes, *result.notes)
             results.append(result)

@@ -17,9 +17,9 @@ from jazz_select.memory.fit.fitting import (
     catalogue_digest,
     evidence_digest,
     fit_stages,
-    learned_model,
+    labels_of_persons,
+    learn_from_log,
     shuffled,
-    told_by_persons,
 )
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed
@@ -336,10 +336,10 @@ class IndexWriter:
             )
         return tuple(notes)
 
-    async def _read_evidence(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_Seen":
+    async def _read_evidence(self, evidence: LogEvidence | None, cards: Sequence[FlowCard]) -> "_LogSample":
         """Return what is learned from a log: what counts by itself, and hints with enough witnesses."""
         if evidence is None or not any(card.examples for card in cards):
-            return _Seen(has_examples=evidence is None)
+            return _LogSample(has_examples=evidence is None)
         names = {NONE, *(card.name for card in cards)}
         last: dict[tuple[str, str], Hint] = {}  # repetition by one witness says nothing more
         for hint in evidence.hints:
@@ -353,12 +353,12 @@ class IndexWriter:
         trusted = sum(each.trust > TOSS for each in labelled)
         if trusted < LEAST:
             by_person = [each for each in labelled if each.by_person]
-            return _Seen(too_few=trusted, persons=tuple(by_person))
+            return _LogSample(too_few=trusted, persons=tuple(by_person))
         # Where there are too many, those of persons are kept first, then the latest.
         found = sorted((*labelled, *evidence.alone), key=lambda each: (not each.by_person, -each.at))
         found = sorted(found[:_MOST_SEEN], key=lambda each: each.at)
         vectors = await in_thread(embed, [indexable(each.request) for each in found])
-        return _Seen(evidence=tuple(found), vectors=vectors)
+        return _LogSample(evidence=tuple(found), vectors=vectors)
 
     async def _apply(
         self,
@@ -393,11 +393,11 @@ class IndexWriter:
             return
         if not lesson.sample and note is None:
             return
-        fitted = noted if is_fitted else await self._fitted_anew(lesson, made)
-        fitted = await self._with_evidence(fitted, lesson.cards, lesson.seen)
+        fitted = noted if is_fitted else await self._fit_anew(lesson, made)
+        fitted = await self._learn_evidence(fitted, lesson.cards, lesson.seen)
         await self._store.write_note(agent_id, replace(fitted, learned_from=mark).as_note())
 
-    async def _fitted_anew(self, lesson: "_Lesson", made: Mapping[str, Vectors]) -> RecallModel:
+    async def _fit_anew(self, lesson: "_Lesson", made: Mapping[str, Vectors]) -> RecallModel:
         cards, cases = lesson.cards, lesson.cases
         terms = await in_thread(lambda: TermCounts.from_documents(map(self._encoder.lexical.terms, cards)))
         key = (str(self._encoder.layout), lesson.digest)
@@ -410,14 +410,14 @@ class IndexWriter:
                 _RECENT_FITS.pop(oldest, None)
         return replace(model, flows=frozenset(card.id for card in cards), terms=terms, labelled=len(cases))
 
-    async def _with_evidence(self, model: RecallModel, cards: Sequence[FlowCard], seen: "_Seen") -> RecallModel:
+    async def _learn_evidence(self, model: RecallModel, cards: Sequence[FlowCard], seen: "_LogSample") -> RecallModel:
         """Return the model of a catalogue with what a log teaches each of its stages; without, if that is nothing.
 
         Of too few requests, the words of persons hold for these requests all the same.
         """
         second = model.second
         if not seen.evidence:
-            persons = told_by_persons(seen.persons)
+            persons = labels_of_persons(seen.persons)
             second = None if second is None else replace(second, evidence=None, persons=persons)
             return replace(model, evidence=None, persons=persons, second=second)
         encoder = self._encoder
@@ -428,7 +428,7 @@ class IndexWriter:
             rows = {flow: encoder.of_stage(stage, each) for flow, each in whole.items()}
             vectors = encoder.of_stage(stage, seen.vectors)
             with threadpool_limits(1, user_api="blas"):
-                return learned_model(fitted, cards, rows, encoder.lexical, seen.evidence, vectors)
+                return learn_from_log(fitted, cards, rows, encoder.lexical, seen.evidence, vectors)
 
         if second is not None:
             second = await in_thread(learn, 1, replace(second, terms=model.terms))
@@ -456,7 +456,7 @@ class IndexWriter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _LogSample:
     """What a sync learns from a log, oldest first, with vectors.
 
     If it is too few to learn from, `too_few` is their number, and `persons` are those that persons spoke of.
@@ -503,7 +503,7 @@ class _Lesson:
     sample: Sequence[FlowCard]
     cases: Cases
     digest: str
-    seen: _Seen
+    seen: _LogSample
 
 
 def _near_hints(hints: Sequence[Hint], vectors: Vectors) -> list[list[int]]:

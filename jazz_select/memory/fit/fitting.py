@@ -26,7 +26,7 @@ from jazz_select.memory.fit.model import (
     TypicalCosines,
     soft_scores,
 )
-from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
+from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrate_model
 from jazz_select.outcomes.evidence import NONE, Evidence, request_digest
 from jazz_select.ports import ArmHits, Vectors
 from jazz_select.text import count_of
@@ -136,7 +136,7 @@ def fit(
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
         model = with_floor(model, known, rows, lexical, terms)
         return Fitted(model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs)
-    model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)
+    model, confidence = calibrate_model(model, catalogue, asked, legs, cases=labelled)
     return Fitted(
         model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs, confidence=confidence
     )
@@ -243,7 +243,7 @@ def _scales_without_examples(cards: Sequence[FlowCard], lexical: Lexical, *, flo
     """
     if not cards:
         return DEFAULT_SCALES
-    words = flows * fmean(len(lexical.counted_in(card)) for card in cards)
+    words = flows * fmean(len(lexical.count_card_terms(card)) for card in cards)
     weight = min(_MOST_WEIGHT, max(_LEAST_WEIGHT, _USUAL_WEIGHT * (words / _USUAL_WORDS) ** 0.25))
     return {**DEFAULT_SCALES, "bm25": replace(DEFAULT_SCALES["bm25"], weight=weight)}
 
@@ -355,7 +355,7 @@ def signals_of(model: RecallModel, catalogue: LeaveOneOut, request: str, vector:
     return Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
 
 
-def learned_model(
+def learn_from_log(
     model: RecallModel,
     cards: Sequence[FlowCard],
     rows: Mapping[str, Vectors],
@@ -394,10 +394,10 @@ def learned_model(
         flows_of_rows.extend([card.id] * len(rows[card.id]))
     texts = np.vstack([rows[card.id] for card in cards])
     evidence = fit_evidence(texts, flows_of_rows, observed, recalled=recalled)
-    return replace(model, evidence=evidence, persons=told_by_persons(seen))
+    return replace(model, evidence=evidence, persons=labels_of_persons(seen))
 
 
-def told_by_persons(seen: Iterable[Evidence]) -> dict[str, str]:
+def labels_of_persons(seen: Iterable[Evidence]) -> dict[str, str]:
     """Return the ids of the flows that persons say are right, by `request_digest`; `NONE` for no flow."""
     flows: dict[str, str] = {}
     for each in seen:

@@ -79,7 +79,7 @@ class Lessons:
 _OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
-def lengths_of(examples: Sequence[Vectors]) -> CosineScaling:
+def measure_scaling(examples: Sequence[Vectors]) -> CosineScaling:
     """Measure how alike the examples of one flow are, by the vectors of each flow's."""
     total, weight = _ALIKE * _SURMISED, _SURMISED
     for vectors in examples:
@@ -116,10 +116,10 @@ class LeaveOneOut:
             prototypes.append(prototype(card, own, worth=worth))
             examples.append(own[len(own) - len(card.examples) :])
         self.prototypes = np.stack(prototypes)
-        self.lengths = lengths_of(examples)
+        self.lengths = measure_scaling(examples)
         factors = [self.lengths.factor_for(len(card.examples)) for card in cards]
         self._evening = np.array(factors, dtype=np.float32)
-        self._counts = [lexical.counted_in(card) for card in cards]
+        self._counts = [lexical.count_card_terms(card) for card in cards]
         documents = list(map(lexical.document, cards, self._counts))
         self._words = Postings(documents, terms or TermCounts.from_documents(map(lexical.terms, cards)))
         self._less: dict[tuple[int, int], Vectors] = {}

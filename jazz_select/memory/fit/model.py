@@ -142,7 +142,7 @@ class TypicalCosines:
         uneven = {key(flow): length for flow, length in lengths.items() if length != 1}
         return replace(self, keyed=keyed, keyed_lengths=uneven)
 
-    def evened(self, legs: ArmHits) -> ArmHits:
+    def even_out(self, legs: ArmHits) -> ArmHits:
         """Return the hits of an engine with cosines that compare flows of few and of many texts."""
         if not self.keyed_lengths:
             return legs

@@ -47,7 +47,7 @@ _LOW, _STEEP = 0.1, 2.0
 _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
 
-def calibrated_model(
+def calibrate_model(
     model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[ArmHits], *, cases: int = 0
 ) -> tuple[RecallModel, Logistic]:
     """Return the model with its calibration, and the calibration of the leave-one-out answers themselves.
