@@ -87,7 +87,7 @@ async def test_what_is_not_signed_with_this_secret_is_refused() -> None:
     for text in ("[]", "3", "{", '"signature"'):
         with pytest.raises(SnapshotError):
             Conversation.from_json(text, secret=SECRET)
-    with pytest.raises(ConfigError, match="fewer than 16 bytes"):
+    with pytest.raises(ConfigError, match="must have at least 16 bytes"):
         conversation.to_json(secret="")
 
 
@@ -106,10 +106,10 @@ def test_a_new_secret_takes_the_place_of_an_old_one() -> None:
 @pytest.mark.parametrize(
     ("secret", "message"),
     [
-        ("", "fewer than 16 bytes"),
-        (b"", "fewer than 16 bytes"),
-        ([], "fewer than 16 bytes"),
-        (["sixteen letters and more", "fifteen letters"], "fewer than 16 bytes"),
+        ("", "must have at least 16 bytes"),
+        (b"", "must have at least 16 bytes"),
+        ([], "must have at least 16 bytes"),
+        (["sixteen letters and more", "fifteen letters"], "must have at least 16 bytes"),
         (7, "got int"),
         ([None], "got NoneType"),
     ],
