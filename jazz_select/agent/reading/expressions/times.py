@@ -104,7 +104,9 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ("number", "clock", "minus", "number"),
 )
 _SHARES: Final = (("and_half", _HALF), ("and_quarter", _QUARTER), ("less_quarter", -_QUARTER))
-_HOUR_FIRST: Final = frozenset({"es", "it", "fr"})
+_FIGURES: Final = frozenset({"number", "time"})
+_SPOKEN: Final = frozenset({"half_past", "half_to", "past", "to", "and_half", "and_quarter", "less_quarter", "quarter"})
+"""Senses of words that tell a time by the parts of an hour, on a clock of 12 hours."""
 
 
 def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) -> _Dial | None:
@@ -117,20 +119,19 @@ def _dial(tokens: Sequence[Token], beside: Collection[str], *, half_days: bool) 
             continue
         dial = _read_dial(pattern, values)
         if dial is not None:
-            in_figures = next((each.in_figures for each in tokens if {"number", "time"} & each.senses.keys()), False)
-            is_plain = {"half_past", "half_to", "past", "to", "and_half", "and_quarter", "less_quarter", "quarter"}
-            written = in_figures and not half_days and is_plain.isdisjoint(pattern)
-            leads = any(each.text.startswith("0") for each in tokens if {"time", "number"} & each.senses.keys())
+            figures = [token for token in tokens if not _FIGURES.isdisjoint(token.senses)]
+            # "08:00" is of a clock of 24 hours in any language; "2 Uhr" may be in the afternoon.
+            leads = any(token.text.startswith("0") for token in figures)
+            is_written = bool(figures) and figures[0].in_figures and not half_days and _SPOKEN.isdisjoint(pattern)
             is_spoken = "clock" in pattern and 0 < dial.hour <= _LAST_OF_NIGHT and not leads
-            return replace(dial, is_exact=dial.is_exact or (written and not is_spoken) or leads)
+            return replace(dial, is_exact=dial.is_exact or (is_written and not is_spoken) or leads)
     return None
 
 
 def _read_dial(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa: C901, PLR0911 - a table of forms
-    numbers = [_small(value) for sense, value in zip(pattern, values, strict=True) if sense in {"number", "one"}]
-    if any(each is None for each in numbers):
+    hours = _small_numbers(pattern, values)
+    if hours is None:
         return None
-    hours = [each for each in numbers if each is not None]
     signs = set(pattern)
     if "time" in signs or "dotted_time" in signs:
         clock: time = values[0]
@@ -154,6 +155,18 @@ def _read_dial(pattern: Pattern, values: Sequence[Any]) -> _Dial | None:  # noqa
     if "past" in signs:
         return _Dial(hours[1], hours[0])
     return _Dial(hours[0], hours[1] if len(hours) > 1 else 0)
+
+
+def _small_numbers(pattern: Pattern, values: Sequence[Any]) -> list[int] | None:
+    """Return the numbers among the values, in order; None if one is no whole number below 60."""
+    numbers: list[int] = []
+    for sense, value in zip(pattern, values, strict=True):
+        if sense in {"number", "one"}:
+            number = _small(value)
+            if number is None:
+                return None
+            numbers.append(number)
+    return numbers
 
 
 def _small(value: object) -> int | None:
