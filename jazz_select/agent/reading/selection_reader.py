@@ -40,6 +40,7 @@ from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all,
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.phrases import UNPARTED
 from jazz_select.ports import has_capability
 from jazz_select.selector.prompt import WITHIN, ConversationContext, Procedure, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
@@ -181,6 +182,9 @@ class SelectionReader:
         if asked is not None and found.decision.reason is Reason.USER:
             reading = replace(reading, wanted=asked.request)
         is_sure = self.is_decisive(found, message)
+        if is_sure and waiting is not None and found.names != [waiting.name]:
+            # A word that an example happens to have, such as the name of a pet, is no wish.
+            is_sure = not self._is_one_word_answer(state, waiting, found)
         reading = replace(reading, is_sure=is_sure)
         if waiting is not None and (not is_sure or found.names == [waiting.name]):
             reading = await self._with_inputs(state, reading, waiting, chosen=is_sure)
@@ -390,6 +394,16 @@ class SelectionReader:
             return {}
         return plain_answer(lacking, message, context)
 
+    def _is_one_word_answer(self, state: TurnState, waiting: OpenFlow, found: FlowSelectionResult) -> bool:
+        """Whether a message is one word after an author's question, which recall only finds likely to mean a flow."""
+        message = state.request.message
+        if len(message.split()) != 1 or UNPARTED.search(message):
+            return False
+        if _is_decided(found.decision) or _was_read(found, message) or _names_a_flow(found, message):
+            return False
+        declared = next((want.declared for want in self.missing_inputs(state, waiting).values()), None)
+        return declared is not None and bool(declared.question)
+
     def _repeats(self, state: TurnState, waiting: OpenFlow, reading: Reading) -> bool:
         """Whether a message only repeats the request for a flow."""
         if is_named(self.titles.find(waiting.name), state.request.message):
@@ -517,14 +531,19 @@ def is_sure(result: FlowSelectionResult) -> bool:
     request.
     """
     decision, first = result.decision, result.chosen_flows[0]
-    by_decider = any(stage.name == "decider" and stage.outcome == "decided" for stage in decision.stages)
-    if by_decider or decision.reason in _DECIDED:
+    if _is_decided(decision):
         return True
     for candidate in decision.candidates:
         if candidate.flow_id == first.id and candidate.confidence is not None:
             return is_likely(candidate.confidence, decision.p_none)
     similarities = [candidate.scores.get("dense", 0.0) for candidate in decision.candidates]
     return similarities[0] >= _NEAR and similarities[0] == max(similarities)
+
+
+def _is_decided(decision: Decision) -> bool:
+    """Whether a decision model or recall itself was sure, within the error budget."""
+    by_decider = any(stage.name == "decider" and stage.outcome == "decided" for stage in decision.stages)
+    return by_decider or decision.reason in _DECIDED
 
 
 def without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None) -> tuple[Wish, ...]:

@@ -1,14 +1,15 @@
 """Several wishes in one conversation: going on, another wish, coming back, calling off, and none of them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
 
-from jazz_select import Agent, Flow, FlowSelector
+from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, Input, tool_from_function
 from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
 from jazz_select.testing import ListMemory
+from jazz_select.values import RecallResult
 from tests.unit.agent.talks import FLOWS, Mind, calls, chooses, shop_agent, shop_flows, shop_tools, talk
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
@@ -378,3 +379,61 @@ async def test_what_ends_a_flow_is_no_step_that_users_are_told_of() -> None:
         "failed",
         "This could not be finished. Done so far: Look up.",
     )
+
+
+class LikelyOther(ListMemory):
+    """Recall that finds the second flow likely for all but the first request, though no more than that."""
+
+    async def recall(
+        self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
+    ) -> RecallResult:
+        found = list(await super().recall(query, agent_id, top_k, rrf_k, exclude=exclude))
+        if query != "shots please":
+            found.reverse()
+        confidences = (0.6, 0.1)
+        ranked = [{**each, "confidence": sure} for each, sure in zip(found, confidences, strict=True)]
+        return RecallResult(ranked, p_none=0.05)
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "text"),
+    [
+        pytest.param("Mimi", "see_shots", "Mimi: 1 March.", id="a word that an example has"),
+        pytest.param("lost", "find_lost", "It is noted.", id="a word of the other flow's name"),
+        pytest.param("gone", "find_lost", "It is noted.", id="an example of the other flow"),
+        pytest.param("my Mimi ran away", "find_lost", "It is noted.", id="more than one word"),
+    ],
+)
+async def test_one_word_after_an_author_s_question_is_its_answer_unless_it_names_a_flow(
+    message: str, name: str, text: str
+) -> None:
+    def look_up_shots(pet: str) -> dict[str, str]:
+        return {"due": "1 March"}
+
+    def look_up_lost() -> dict[str, str]:
+        return {}
+
+    registry = FlowRegistry(min_examples=0)
+    Flow(
+        name="see_shots",
+        inputs=[Input("pet", "What is your pet called?")],
+        tools=["look_up_shots"],
+        chain=["look_up_shots"],
+        reply="{pet}: {due}.",
+        registry=registry,
+    )
+    Flow(
+        name="find_lost",
+        examples=["Mimi has run away", "gone"],
+        tools=["look_up_lost"],
+        chain=["look_up_lost"],
+        reply="It is noted.",
+        registry=registry,
+    )
+    selector = FlowSelector(None, registry, LikelyOther(metadata("see_shots", "find_lost")), "clinic")
+    agent = Agent(selector, [tool_from_function(each, read_only=True) for each in (look_up_shots, look_up_lost)])
+    asked = await agent.turn("shots please")
+    assert asked.text == "What is your pet called?"
+    result = await agent.turn(message, asked.conversation)
+    assert result.runs[0].flow == name
+    assert text in result.text
