@@ -232,7 +232,7 @@ class TurnApproval:
         if self.claims is not None or not made:
             return ()
         names = ", ".join(made)
-        return (f"{names}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
+        return (f"{names}: if another process continues this conversation too, both make this call; {_CLAIMS}",)
 
     @contextmanager
     def separate_question(self) -> Generator[None]:

@@ -37,7 +37,7 @@ from jazz_select.text import join_paragraphs
 from jazz_select.texts import say
 
 _WHICH: Final = "two or three flows are left, and the user is asked which"
-_UNREAD: Final = "nobody has read whether this is to be begun"
+_UNREAD: Final = "no model has read the message, so the flow begins only after a yes"
 
 
 def with_reading(state: TurnState, reading: Reading) -> TurnState:

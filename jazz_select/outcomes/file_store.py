@@ -224,7 +224,11 @@ class FileLogStore:
             _make(path)
             return
         if not path.is_file():
-            raise OutcomeLogError(str(path), "it is not there", advice="FlowSelector(…, log=PATH) writes one")
+            raise OutcomeLogError(
+                str(path),
+                "it is not there",
+                advice="FlowSelector(…, log=PATH) and jazz-select serve --log PATH write one",
+            )
         with _reading(path):
             pass
 

@@ -132,7 +132,7 @@ class Forecast(JsonData):
             return f"{known}; all else is for the chat model: {self.caveat or 'confidence is not known'}"
         budget = f"an error budget of {self.max_error:.1%}"
         if not self.share_alone:
-            return f"{known}; about all else this catalogue always asks: within {budget} recall decides nothing alone"
+            return f"{known}; all else is for a model: within {budget} recall decides nothing alone"
         error = ""
         if self.expected_error is not None:
             error = f", {self.expected_error:.1%} of them wrongly,"

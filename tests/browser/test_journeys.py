@@ -149,7 +149,7 @@ def test_a_turn_without_words_says_why_and_what_to_do(browser: "Browser", shop_s
     with looking(browser, shop_service) as looked:
         looked.open("#/talk/open")
         said = say(looked, "The vase arrived in pieces, it was broken when I opened the box")
-        assert "damaged_item_claim was found, and stands still: its author gave it no chain of tools." in said
+        assert "damaged_item_claim was found, and stands still: it has no chain of tools." in said
         assert "No model is configured" in said
         assert "give the flow a chain" in said
 

@@ -258,7 +258,7 @@ class FlowRunner:
         elif chain or flow.composite:
             run = so_far
         else:
-            run = replace(so_far, status="open", problem="its author gave it no chain of tools")
+            run = replace(so_far, status="open", problem="it has no chain of tools")
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
         # An open part of a composite has been continued by itself.

@@ -28,7 +28,7 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
         flows: tuple[str, ...] = ()
         if isinstance(fault, FlowLoadError):
             code, what = "unreadable-file", f"{fault.source} cannot be loaded: {fault.problem}"
-            remedy = "Mend the file; what stands in it is not there until then."
+            remedy = "Mend the file: until then its flows are missing."
         elif isinstance(fault, DuplicateFlowError):
             code, flows = "duplicate-name", (fault.name,)
             what = f"Two different flows are named {fault.name!r}; the first is {fault.first}."

@@ -147,7 +147,7 @@ async def test_a_signed_state_that_is_sent_again_is_made_again_only_where_nobody
         assert (len(log), told) == (1, [(), ()])
         return
     assert len(log) == 2
-    assert all("where another process goes on with this conversation too, both call it" in each[0] for each in told)
+    assert all("if another process continues this conversation too, both make this call" in each[0] for each in told)
 
 
 @pytest.mark.spec("005.4")

@@ -136,8 +136,8 @@ async def test_without_a_store_each_calls_and_the_turn_says_so(*, steps: bool) -
     ]
     assert till.paid == [5, 5]
     note = (
-        "pay: where another process goes on with this conversation too, both call it: give the agent a store of claims,"
-        " such as SqliteClaims(path)"
+        "pay: if another process continues this conversation too, both make this call; give the agent a store of"
+        " claims, such as SqliteClaims(path)"
     )
     assert [each.notes for each in results] == [(note,)] * 2
     assert asked.notes == ()

@@ -59,7 +59,7 @@ def test_it_is_no_finding_and_is_only_told_where_something_was_embedded(registry
     assert found.forecast is not None
     assert found.forecast.share_alone == 0
     told = found.to_dict()["forecast"]
-    assert "about all else this catalogue always asks: within an error budget of 0.2% recall decides" in told["says"]
+    assert "all else is for a model: within an error budget of 0.2% recall decides" in told["says"]
     assert not [each for each in found.found if "alone" in each.what]
     assert check(registry, only=["placeholder"]).forecast is None
     unknown: Any = "bold"
