@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from jazz_select.arguments import takes
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, chain_of, check_connected
-from jazz_select.text import count_of, describe_error
+from jazz_select.text import count_of, describe_error, did_you_mean
 from jazz_select.threads import in_thread
 from jazz_select.values import flow_id
 
@@ -47,7 +47,11 @@ def load_factory(named: str, *, named_by: str) -> AgentFactory:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:
-        raise ConfigError(f"{named_by} {named}: {describe_error(error)}") from error
+        msg = f"{named_by} {named}: {describe_error(error)}"
+        if isinstance(error, AttributeError) and error.name is not None:
+            nearest = did_you_mean(error.name, dir(error.obj))
+            msg = f"{msg}; {nearest}" if nearest else msg
+        raise ConfigError(msg) from error
     if not callable(found):
         raise ConfigError(f"{named_by} {named} must be a function that takes a selector and returns an agent")
     return cast("AgentFactory", found)

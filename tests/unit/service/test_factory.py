@@ -127,6 +127,7 @@ async def test_claims_of_the_service_are_the_agents_where_it_has_none() -> None:
         ("make_nothing", "must give an Agent, got 'shop'"),
         ("make_trouble", "failed: RuntimeError: the vault is closed"),
         ("not_there", "has no attribute 'not_there'"),
+        ("make_shopp", "has no attribute 'make_shopp'; did you mean 'make_shop'?"),
         ("hang", "failed: TimeoutError: it gave no answer within 0.2 s"),
     ],
 )
