@@ -60,11 +60,11 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
     if not drawn:
         return {"points": [], "stress": None, "nearest": {}, "confusions": [], "asked": 0, "right": 0}
     field = Field(drawn, encoder)
-    asked, vectors = field.neighbours, unit_rows(field.prototypes)
+    vectors = unit_rows(field.prototypes)
     places, stress = positions(vectors)
-    confused = [] if asked is None else _list_confusions(asked)
-    return {
-        "points": [
+    points: list[dict[str, Any]] = []
+    for flow, (x, y) in zip(drawn, places, strict=True):
+        points.append(
             {
                 "name": flow.name,
                 "title": flow.display_name,
@@ -73,13 +73,21 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
                 "x": round(float(x), 4),
                 "y": round(float(y), 4),
             }
-            for flow, (x, y) in zip(drawn, places, strict=True)
-        ],
+        )
+    neighbours = field.neighbours
+    confusions: list[dict[str, Any]] = []
+    asked = right = 0
+    if neighbours is not None:
+        confusions = _list_confusions(neighbours)
+        asked = len(neighbours.whose)
+        right = int((_first(neighbours) == neighbours.whose).sum())
+    return {
+        "points": points,
         "stress": None if stress is None else round(stress, 4),
-        "nearest": _nearest([flow.name for flow in drawn], vectors, confused),
-        "confusions": confused,
-        "asked": 0 if asked is None else len(asked.whose),
-        "right": 0 if asked is None else int((_first(asked) == asked.whose).sum()),
+        "nearest": _nearest([flow.name for flow in drawn], vectors, confusions),
+        "confusions": confusions,
+        "asked": asked,
+        "right": right,
     }
 
 
@@ -88,18 +96,20 @@ def positions(vectors: Vectors) -> tuple[Floats, float | None]:
     count = len(vectors)
     centred = (vectors - vectors.mean(axis=0)).astype(np.float64)
     _, axes = np.linalg.eigh(centred.T @ centred)
-    found = centred @ axes[:, ::-1][:, :2]
+    found = centred @ axes[:, ::-1][:, :2]  # `eigh` returns the largest component last
     found *= np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)  # the same way up each time
     stress = None
     if 1 < count <= _MOST_REFINED:
         distances = 1.0 - np.clip((vectors @ vectors.T).astype(np.float64), -1.0, 1.0)
         np.fill_diagonal(distances, 0.0)
+        # SMACOF: each round moves every place to where the others pull it, which never raises the stress.
         for _ in range(_ROUNDS):
             pull = -distances / np.maximum(_distances(found), 1e-9)
             np.fill_diagonal(pull, 0.0)
             np.fill_diagonal(pull, -pull.sum(axis=1))
             found = pull @ found / count
-        stress = float(np.sqrt(((_distances(found) - distances) ** 2).sum() / max(float((distances**2).sum()), 1e-12)))
+        error = ((_distances(found) - distances) ** 2).sum()
+        stress = float(np.sqrt(error / max(float((distances**2).sum()), 1e-12)))
     found = found - (found.max(axis=0) + found.min(axis=0)) / 2
     return found / max(float(np.abs(found).max()), 1e-9), stress
 
@@ -118,37 +128,36 @@ def _list_confusions(asked: Neighbours) -> list[dict[str, Any]]:
         if own != first:
             flow = asked.flows[int(own)]
             pairs[int(own), int(first)].append(flow.examples[asked.numbers[example]])
-    found = [
-        {
-            "expected": asked.flows[own].name,
-            "first": asked.flows[first].name,
-            "count": len(texts),
-            "of": int((asked.whose == own).sum()),
-            "examples": [text[:300] for text in texts[:_MOST_SHOWN]],
-        }
-        for (own, first), texts in pairs.items()
-    ]
-    return sorted(found, key=lambda each: (-each["count"], each["expected"], each["first"]))
+    confusions: list[dict[str, Any]] = []
+    for (own, first), texts in pairs.items():
+        confusions.append(
+            {
+                "expected": asked.flows[own].name,
+                "first": asked.flows[first].name,
+                "count": len(texts),
+                "of": int((asked.whose == own).sum()),
+                "examples": [text[:300] for text in texts[:_MOST_SHOWN]],
+            }
+        )
+    return sorted(confusions, key=lambda each: (-each["count"], each["expected"], each["first"]))
 
 
 def _nearest(
-    names: Sequence[str], vectors: Vectors, confused: Sequence[dict[str, Any]]
+    names: Sequence[str], vectors: Vectors, confusions: Sequence[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    mixed: defaultdict[frozenset[str], int] = defaultdict(int)
-    for each in confused:
-        mixed[frozenset((each["expected"], each["first"]))] += each["count"]
+    counts: Counter[frozenset[str]] = Counter()
+    for each in confusions:
+        counts[frozenset((each["expected"], each["first"]))] += each["count"]
     found: dict[str, list[dict[str, Any]]] = {}
     for place, name in enumerate(names):
         cosines = vectors @ vectors[place]
-        order = [int(other) for other in np.argsort(-cosines)[: _NEAREST + 1] if other != place][:_NEAREST]
-        found[name] = [
-            {
-                "name": names[other],
-                "cosine": round(float(cosines[other]), 4),
-                "confused": mixed[frozenset((name, names[other]))],
-            }
-            for other in order
-        ]
+        # One more, as the flow is among them itself; not always first, where texts are the same.
+        nearest = [int(other) for other in np.argsort(-cosines)[: _NEAREST + 1] if other != place]
+        rows: list[dict[str, Any]] = []
+        for other in nearest[:_NEAREST]:
+            pair = frozenset((name, names[other]))
+            rows.append({"name": names[other], "cosine": round(float(cosines[other]), 4), "confused": counts[pair]})
+        found[name] = rows
     return found
 
 
@@ -181,8 +190,10 @@ class Overview:
         async with self._one_at_a_time:
             live, known = self._catalogue.live, self._known
             cases = tuple(self._files.known.values())
-            learned = self._catalogue.settings.learned
-            seen = await compute(look, (*cases, FILE, *(() if learned is None else (learned,))))
+            files = [*cases, FILE]
+            if self._catalogue.settings.learned is not None:
+                files.append(self._catalogue.settings.learned)
+            seen = await compute(look, files)
             if known is None or (known.number, known.files) != (live.number, seen):
                 known = self._known = await compute(_survey_catalogue, self._catalogue, live, cases, seen)
             return known
@@ -231,27 +242,28 @@ def suggest_requests(live: Generation) -> list[str]:
     flows = sorted(live.registry.values(), key=lambda each: each.name)
     running = [flow for flow in flows if flow.chain]
     among = running if len(running) >= _SUGGESTED else flows
-    short = (next((text for text in flow.examples if len(text) <= _SHORT), "") for flow in among)
-    found = list(dict.fromkeys(text for text in short if text))
-    return found[:: max(1, len(found) // _SUGGESTED)][:_SUGGESTED]
+    found: dict[str, None] = {}
+    for flow in among:
+        short = next((text for text in flow.examples if len(text) <= _SHORT), "")
+        if short:
+            found[short] = None
+    # Evenly apart, so that they are of different parts of the catalogue.
+    requests = list(found)
+    return requests[:: max(1, len(requests) // _SUGGESTED)][:_SUGGESTED]
 
 
 async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """Describe one flow in full, without the results of a survey."""
-    whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
+    whole_prompt = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
     place = await compute(Places().locate, flow)
     try:
         chain = chain_as_data(flow)
     except FlowValidationError as error:
         chain = [{"problem": describe_error(error)}]
-    return {
-        **flow_data(flow),
-        "title": flow.display_name,
-        "chain": chain,
-        "reply": flow.reply,
-        "has_guard": flow.has_guard,
-        "parts": [part.name for part in flow.subflows],
-        "tools": [
+    tools: list[dict[str, Any]] = []
+    for name in flow.tools:
+        tool = live.tools.get(name)
+        tools.append(
             {
                 "name": name,
                 "description": tool.description if tool is not None else "",
@@ -259,10 +271,17 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
                 "is_optional": name in flow.optional_tools,
                 "destructive": tool is not None and tool.destructive,
             }
-            for name, tool in ((name, live.tools.get(name)) for name in flow.tools)
-        ],
+        )
+    return {
+        **flow_data(flow),
+        "title": flow.display_name,
+        "chain": chain,
+        "reply": flow.reply,
+        "has_guard": flow.has_guard,
+        "parts": [part.name for part in flow.subflows],
+        "tools": tools,
         "prompt": await prompt_of(flow),
-        "whole_prompt": str(whole),
+        "whole_prompt": str(whole_prompt),
         "file": place.file,
         "line": place.line,
     }
@@ -272,9 +291,9 @@ def map_data(surveyed: Surveyed) -> dict[str, Any]:
     """Return the map and the matrix, with how each is made."""
     land = surveyed.land
     findings = (*surveyed.findings.found, *surveyed.findings.accepted)
-    worst = {
-        name: severity for severity in reversed(_WORST) for name in _flows_with_severity(surveyed.findings, severity)
-    }
+    worst: dict[str, str] = {}
+    for severity in reversed(_WORST):  # the worst comes last, and replaces the others
+        worst |= dict.fromkeys(_flows_with_severity(surveyed.findings, severity), severity)
     return {
         "generation": surveyed.number,
         **land,
@@ -292,15 +311,23 @@ def recall_by_flow(land: Mapping[str, Any]) -> dict[str, float]:
     for each in land["confusions"]:
         missed[each["expected"]] += each["count"]
         asked[each["expected"]] = each["of"]
-    clear = {point["name"]: 1.0 for point in land["points"] if point["examples"] > 1 and land["asked"]}
-    return clear | {name: round(1 - missed[name] / count, 4) for name, count in asked.items()}
+    shares: dict[str, float] = {}
+    for point in land["points"]:
+        # A single example cannot be left out: nothing would lead to its flow.
+        if point["examples"] > 1 and land["asked"]:
+            shares[point["name"]] = 1.0
+    for name, count in asked.items():
+        shares[name] = round(1 - missed[name] / count, 4)
+    return shares
 
 
 def findings_by_flow(findings: Findings) -> dict[str, dict[str, int]]:
     """Count by flow the findings of each severity that name it."""
-    found = {severity: Counter(_flows_with_severity(findings, severity)) for severity in _WORST}
-    names = {name for counts in found.values() for name in counts}
-    return {name: {severity: found[severity][name] for severity in _WORST if found[severity][name]} for name in names}
+    by_flow: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for severity in _WORST:
+        for name, count in Counter(_flows_with_severity(findings, severity)).items():
+            by_flow[name][severity] = count
+    return dict(by_flow)
 
 
 def _flows_with_severity(findings: Findings, severity: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 from uuid import uuid4
 
 import orjson
@@ -23,7 +23,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
-from jazz_select.json_values import indented_json
+from jazz_select.json_values import indented_json, is_object
 from jazz_select.selector.forecast import LoggedAlone, logged_alone
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.running import RunningCatalogue
@@ -114,10 +114,11 @@ class Runs:
             raise ConfigError(f"the run {self.under_way['id']} is being made: wait until it is done")
         if body.kind == "eval":
             self._files.case_file(body.cases)
-        made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
-        self.under_way = run = {"id": made, "kind": body.kind, "began": time.time(), "done": 0, "total": 0}
+        began = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        run_id = f"{body.kind}-{began}-{uuid4().hex[:4]}"
+        self.under_way = run = {"id": run_id, "kind": body.kind, "began": time.time(), "done": 0, "total": 0}
         self._task = asyncio.create_task(self._run_and_store(run, body))
-        return made
+        return run_id
 
     async def close(self) -> None:
         """Call off a run that is being made; nothing is kept of it."""
@@ -127,7 +128,10 @@ class Runs:
 
     async def _run_and_store(self, run: dict[str, Any], body: RunBody) -> None:
         try:
-            found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
+            if body.kind == "eval":
+                found = await self._eval(body, run)
+            else:
+                found = await self._diff(body, run)
             text = indented_json(found).encode()
             file = self._files.runs / f"{run['id']}.json"
             await compute(replace_file, file, text, read_run, advice="judge fewer cases at once")
@@ -178,7 +182,9 @@ class Runs:
 async def commits(flows: str) -> list[dict[str, str]]:
     """List the last commits that changed the flows, newest first; none if they are in no git repository."""
     place = source_location(flows)
-    found = () if place is None else await compute(commits_of, Path(place), most=_MOST_COMMITS)
+    if place is None:
+        return []
+    found = await compute(commits_of, Path(place), most=_MOST_COMMITS)
     return [{"commit": each.short, "at": each.at, "subject": each.subject[:200]} for each in found]
 
 
@@ -223,10 +229,16 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
 
 
 def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
+    """Return by tag the share of its cases whose flow came first: the measures `tag:NAME:R@1`."""
     measures: Mapping[str, Any] = run.get("measures", {})
-    tagged = {name[4:-4]: each for name, each in measures.items() if name.startswith("tag:") and name.endswith(":R@1")}
-    values = {tag: cast("dict[str, Any]", each).get("value") for tag, each in tagged.items() if isinstance(each, dict)}
-    return {tag: value for tag, value in values.items() if isinstance(value, int | float)}
+    shares: dict[str, float] = {}
+    for name, measure in measures.items():
+        if not name.startswith("tag:") or not name.endswith(":R@1") or not is_object(measure):
+            continue
+        share: object = measure.get("value")
+        if isinstance(share, int | float):
+            shares[name.removeprefix("tag:").removesuffix(":R@1")] = share
+    return shares
 
 
 def find_run(files: PanelFiles, run: str) -> dict[str, Any] | None:
@@ -246,8 +258,8 @@ def read_run(file: Path) -> dict[str, Any]:
         found: object = orjson.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the run {file.name}: {error}") from error
-    run = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    if "kind" not in run:
+    run = dict(found) if is_object(found) else {}
+    if "kind" not in run:  # the files of the commands do not name it
         run["kind"] = "diff" if "changes" in run else "eval"
     wanted = ("changes", "before", "after") if run["kind"] == "diff" else ("measures", "misses", "by_flow")
     if any(not isinstance(run.get(name), list | dict) for name in wanted):

@@ -175,8 +175,10 @@ def add_case(
     """Append a case to the file where they are collected, and say what was written. Blocking."""
     file = files.collected
     entry: dict[str, Any] = {"request": body.request.strip(), "expect": list(right) or NONE}
-    entry |= {"episodes": list(body.episodes)} if body.episodes else {}
-    entry |= {"why": body.note.strip()} if body.note.strip() else {}
+    if body.episodes:
+        entry["episodes"] = list(body.episodes)
+    if body.note.strip():
+        entry["why"] = body.note.strip()
     case = Case.model_validate(entry)
     if owner := _example_of(registry, case.request):
         msg = f"this request is an example of {owner} word for word, so as a case it would measure nothing: reword it"
@@ -199,10 +201,11 @@ def add_case(
 
 def _append_entry(before: str, text: str, file: Path) -> bytes:
     ending = "" if not before or before.endswith("\n") else "\n"
-    whole = f"{before}{ending}{text}\n"
-    if _count(file, whole) != _count(file, before) + 1:
+    after = f"{before}{ending}{text}\n"
+    # The file may end in the middle of something else, such as a block of text: then the entry would become part of it.
+    if _count(file, after) != _count(file, before) + 1:
         raise ConfigError(f"nothing can be added at the end of {file}: it is no list with an entry a line")
-    return whole.encode()
+    return after.encode()
 
 
 def _count(file: Path, text: str | None = None) -> int:
@@ -277,14 +280,16 @@ def _as_example(
     answer: dict[str, Any] = {"is_new": False, "file": learned.name, "text": "", "make": "example"}
     if text is None:
         return answer
-    was: list[int] = []
+    versions_before: list[int] = []
 
     def teach(overlay: Overlay) -> Overlay:
-        was.append(overlay.live)
+        versions_before.append(overlay.live)
         return _add_example(overlay, name=name, text=text, ids=body.logged, by=body.by)
 
     answer["version"] = learned.change(teach).live
-    return answer if answer["version"] in was else {**answer, "is_new": True, "text": f"{name}: {text}"}
+    if answer["version"] in versions_before:  # it was learned already
+        return answer
+    return {**answer, "is_new": True, "text": f"{name}: {text}"}
 
 
 def _add_example(overlay: Overlay, *, name: str, text: str, ids: str, by: str) -> Overlay:
@@ -330,10 +335,11 @@ async def _selection_id(catalogue: RunningCatalogue, body: CorrectionBody) -> st
         policy=Policy(on_empty="none"),
     )
     try:
-        return (await selector.select(body.request, episode_summaries=body.episodes or None)).logged
+        result = await selector.select(body.request, episode_summaries=body.episodes or None)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | what a correction is about is not logged", catalogue.agent_id, exc_info=error)
         return ""
+    return result.logged
 
 
 # --- what it costs, and back ------------------------------------------------------------
@@ -362,7 +368,9 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         for case in await compute(_cases, file):
             if all(flow_id(name) in live.registry for name in case.expect):
                 cases.append(case)
-    corrections = [] if catalogue.log is None else await compute(_read_corrections, catalogue.log, catalogue.agent_id)
+    corrections: list[Logged] = []
+    if catalogue.log is not None:
+        corrections = await compute(_read_corrections, catalogue.log, catalogue.agent_id)
     cost = await estimate_cost(
         live.registry,
         found,

@@ -55,10 +55,11 @@ async def try_request(catalogue: RunningCatalogue, body: TryBody) -> dict[str, A
     """
     live = catalogue.live
     policy = policy_of_settings(catalogue.settings)
-    set_otherwise = {"max_error": body.max_error, "on_empty": body.on_empty}
-    options: dict[str, object] = {
-        "policy": replace(policy, **{name: value for name, value in set_otherwise.items() if value is not None})
-    }
+    if body.max_error is not None:
+        policy = replace(policy, max_error=body.max_error)
+    if body.on_empty is not None:
+        policy = replace(policy, on_empty=body.on_empty)
+    options: dict[str, object] = {"policy": policy}
     if body.top_k is not None:
         options["top_k"] = body.top_k
     selector = catalogue.selector(live.registry, **options, log=None)
@@ -68,22 +69,24 @@ async def try_request(catalogue: RunningCatalogue, body: TryBody) -> dict[str, A
         else:
             asked = SelectRequest(body.request, episode_summaries=body.episodes)
             (result,) = await selector.select_many([asked], context=body.context, ask=False)
-    calls = [each.content["messages"] for each in trace.spans if each.kind == "chat" and each.content.get("messages")]
-    messages: list[dict[str, str]] = list(calls[-1]) if calls else []
+    messages: list[dict[str, str]] = []
+    for span in trace.spans:
+        if span.kind == "chat" and span.content.get("messages"):
+            messages = list(span.content["messages"])  # of the last call
     seen: Seen = "sent" if messages else ""
     if not messages and len(result.candidates) > 1:
-        messages = await _would_send(catalogue, live, body, result)
+        messages = await _unsent_prompt(catalogue, live, body, result)
         seen = "unsent" if messages else ""
+    chosen: list[dict[str, Any]] = []
+    for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True):
+        chosen.append({"name": flow.name, "title": flow.display_name, "prompt": prompt})
     return {
         "request": body.request,
         "explained": result.explain(),
         "why": why_of(result.decision),
         "decision": result.decision.to_dict(),
         "candidates": [_candidate(each, live, result.decision.chosen_ids) for each in result.decision.candidates],
-        "chosen": [
-            {"name": flow.name, "title": flow.display_name, "prompt": prompt}
-            for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
-        ],
+        "chosen": chosen,
         "unresolved": result.unresolved_ids,
         "withheld": await _withheld_flows(catalogue, live, body.request, body.context),
         "several": is_several(body.request),
@@ -105,8 +108,12 @@ async def _withheld_flows(
     if not closed:
         return []
     found = await catalogue.memory.recall(request, catalogue.agent_id, top_k=_AMONG)
-    names = (closed.get(each.flow_id) for each in found.read)
-    return [f"{name} ({problem})" if problem else name for name, problem in filter(None, names)]
+    withheld: list[str] = []
+    for each in found.read:
+        if each.flow_id in closed:
+            name, problem = closed[each.flow_id]
+            withheld.append(f"{name} ({problem})" if problem else name)
+    return withheld
 
 
 def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) -> Mapping[str, Any]:
@@ -120,9 +127,10 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
     }
 
 
-async def _would_send(
+async def _unsent_prompt(
     catalogue: RunningCatalogue, live: Generation, body: TryBody, result: FlowSelectionResult
 ) -> list[dict[str, str]]:
+    """Return the prompt that the model would have got: a stand-in for it writes down what it is asked."""
     prompt: list[dict[str, str]] = []
 
     async def model(messages: Sequence[Message]) -> str:
@@ -143,7 +151,9 @@ _LONGEST: Final = 20_000
 
 def turn_shown(event: Event, *, secret: Secret) -> Mapping[str, Any]:
     """Convert an event of a turn to data; the last one is converted for the panel's own pages."""
-    return _result(event.answer, secret) if isinstance(event, Finished) else event_data(event)
+    if isinstance(event, Finished):
+        return _result(event.answer, secret)
+    return event_data(event)
 
 
 def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
