@@ -26,11 +26,11 @@ class Refuse:
     """Drop the call that waits, and call its flow off, with all wishes that its question lists.
 
     Attributes:
-        is_heard: Whether the model that wanted the call hears the message, and its flow goes on.
+        is_for_model: Whether the model that wanted the call hears the message, and its flow goes on.
         kept: The listed wishes that are asked about again, in order.
     """
 
-    is_heard: bool = False
+    is_for_model: bool = False
     kept: tuple[KeptWish, ...] = ()
 
 
@@ -84,11 +84,11 @@ class CallOff:
 
     Attributes:
         flows: Their keys; empty for just the one on top.
-        meant: The flows that the user meant, if any.
+        targets: The flows that the user wants in their place, if any.
     """
 
     flows: tuple[FlowKey, ...] = ()
-    meant: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def _call_off(reading: Reading) -> tuple[Action, ...]:
     """Call off what a message calls off, and ask which of several wishes is meant where it does not say."""
     actions: list[Action] = []
     if reading.called_off:
-        actions.append(CallOff(reading.called_off, meant=tuple(reading.names)))
+        actions.append(CallOff(reading.called_off, targets=tuple(reading.names)))
     if reading.off_unclear:
         actions.append(AskWhichWish(reading.off_unclear))
     return tuple(actions)
@@ -265,7 +265,7 @@ def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     others = _other_wishes(own, reading.wishes)
     # A model at work on the flow asked for the call: it reads the message and may ask for another.
     if top is not None and pending is not None and pending.door == "chain":
-        return (Refuse(is_heard=True), *_begin_any(others, reading, after=own))
+        return (Refuse(is_for_model=True), *_begin_any(others, reading, after=own))
     if top is not None and reading.says_values:
         wishes = (Wish(own), *others) if others else ()
         return (Fill(reading.said, goes_on=True), *_begin_any(wishes, reading))

@@ -100,7 +100,7 @@ class ActionRunner:
         state = _with_call_withdrawn(state)
         if action.kept and not too_late:
             return self._with_kept(state, action.kept, listed)
-        if action.is_heard and top is not None:
+        if action.is_for_model and top is not None:
             agenda = state.agenda.with_top(top.model_copy(update={"status": "active"}))
             text = join_paragraphs(state.text, too_late)
             return replace(state, way=RUN, agenda=agenda, text=text)
@@ -183,7 +183,7 @@ class ActionRunner:
             if flow.pending is not None:
                 # It was asked about with another wish that is parked: only its own call is withdrawn.
                 await self.approval.withdraw(flow.pending.model_copy(update={"more": ()}))
-        canceled = self._cancel_flows(state, off, text=too_late, of=max(len(listed), 1), meant=action.meant)
+        canceled = self._cancel_flows(state, off, text=too_late, of=max(len(listed), 1), targets=action.targets)
         canceled = replace(canceled, pending=canceled.agenda.call_of_top(pending))
         if state.granted is not None:
             return replace(canceled, way=state.way, resumed="")
@@ -253,17 +253,17 @@ class ActionRunner:
         return f"{title} ({values})" if values else title
 
     def _cancel_flows(
-        self, state: TurnState, off: Sequence[OpenFlow], *, text: str = "", of: int = 1, meant: Sequence[str] = ()
+        self, state: TurnState, off: Sequence[OpenFlow], *, text: str = "", of: int = 1, targets: Sequence[str] = ()
     ) -> TurnState:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
         `text` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
-        recorded in the log of outcomes as possibly wrong, with the `meant` flows as the probable targets.
+        recorded in the log of outcomes as possibly wrong, with the `targets` as the flows that were probably wanted.
         """
         for flow in off:
             if flow.turn + 1 >= state.request.conversation.turns:
                 note = "called off in the turn after it was chosen"
-                self.selector.hint(flow.logged, right=meant, note=note)
+                self.selector.hint(flow.logged, right=targets, note=note)
         off = [*off, *self._callers(state.agenda, off)]
         off = [*off, *self._called_for(state.agenda, off)]
         texts: list[str] = []

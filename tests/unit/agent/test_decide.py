@@ -87,7 +87,8 @@ def written(actions: tuple[Action, ...]) -> str:
 
 def _one(action: Any) -> str:
     name = type(action).__name__
-    marks = [each for each in ("is_heard", "is_held", "is_first", "about", "goes_on") if getattr(action, each, False)]
+    flags = ("is_for_model", "is_held", "is_first", "about", "goes_on")
+    marks = [flag for flag in flags if getattr(action, flag, False)]
     flows = [each.flow for each in getattr(action, "wishes", ())]
     after = getattr(action, "after", "")
     told = [*([f"after {after}"] if after else []), *flows, *marks]
