@@ -238,7 +238,8 @@ async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     except asyncio.CancelledError:
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
-    if (share := current_share()) is not None:
+    share = current_share()
+    if share is not None:
         await share.resume()
     return result
 
@@ -489,10 +490,11 @@ async def wait_or_abandon(
     try:
         while True:
             budget = current_budget()
-            waits = [deadline.left_s, None if budget is None else budget.rest_s(late_s)]
-            done, _ = await asyncio.wait(
-                {task}, timeout=min((each for each in waits if each is not None), default=None)
-            )
+            timeout_s = deadline.left_s
+            rest_s = None if budget is None else budget.rest_s(late_s)
+            if rest_s is not None and (timeout_s is None or rest_s < timeout_s):
+                timeout_s = rest_s
+            done, _ = await asyncio.wait({task}, timeout=timeout_s)
             if done or budget is None or not budget.over:
                 break  # else the budget's block has ended, so wait without it
     except asyncio.CancelledError:

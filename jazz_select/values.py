@@ -476,6 +476,7 @@ class Decision(JsonData):
     def facts(self) -> list[tuple[str, object]]:
         """The outcome and its cost, each fact by what it is called; what there is nothing of is empty or None."""
         took, usage = self.latency, self.usage
+        seconds = f"{took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
         return [
             ("decided", f"{self.tier}, {self.reason}"),
             ("confidence", self.confidence),
@@ -488,10 +489,7 @@ class Decision(JsonData):
             ("asks", self.question.text if self.question else ""),
             *(("stage", str(stage)) for stage in self.stages),
             ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else ""),
-            (
-                "took",
-                f"{took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}",
-            ),
+            ("took", seconds),
             *(("note", note) for note in self.notes),
         ]
 
@@ -499,18 +497,12 @@ class Decision(JsonData):
 def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> NotebookRepr:
     """Return candidates with their ranks and scores as HTML."""
     names = ("", "", "flow", "description", "score", "confidence", "ranks")
-    rows = [
-        (
-            place,
-            "✓" if each.flow_id in chosen_ids else "",
-            each.flow_name or each.flow_id,
-            each.description,
-            each.score,
-            each.confidence,
-            ", ".join(f"{arm} {rank}" for arm, rank in each.ranks.items()),
-        )
-        for place, each in enumerate(candidates, start=1)
-    ]
+    rows: list[tuple[object, ...]] = []
+    for place, each in enumerate(candidates, start=1):
+        mark = "✓" if each.flow_id in chosen_ids else ""
+        name = each.flow_name or each.flow_id
+        ranks = ", ".join(f"{arm} {rank}" for arm, rank in each.ranks.items())
+        rows.append((place, mark, name, each.description, each.score, each.confidence, ranks))
     return rows_html(names, rows)
 
 
@@ -519,7 +511,9 @@ _NUMBERS = (int, float)
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else str(value)
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -223,8 +223,9 @@ async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
 
 async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
     """Make a call by `make` unless it was made before, and return its outcome; an error is kept, and raised."""
-    if refused := await _claim_call(claims, tool, call):
-        return refused
+    earlier = await _claim_call(claims, tool, call)
+    if earlier is not None:
+        return earlier
     try:
         output = await make()
     except Exception as error:

@@ -161,7 +161,7 @@ def test_a_thousand_tools_are_analysed_at_once() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"after_step": " "}, "names the step"),
+        ({"after_step": " "}, "must name the step"),
         ({"candidate_tools": "send_mail"}, "candidate_tools must be a list of names"),
         ({"candidate_tools": 5}, "candidate_tools must be a list of names, got 5"),
         ({"context_fields": None}, "context_fields must be a list of names, got None"),

@@ -145,7 +145,8 @@ class Credentials:
         scheme = self._schemes[name]
         if scheme.kind == "basic":
             user, password = _user_and_password(tool, name, value)
-            signature.secrets += [password, encoded := b64encode(f"{user}:{password}".encode()).decode()]
+            encoded = b64encode(f"{user}:{password}".encode()).decode()
+            signature.secrets += [password, encoded]
             signature.headers["Authorization"] = f"Basic {encoded}"
             return
         if not isinstance(value, str) or not value:
