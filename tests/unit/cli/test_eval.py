@@ -118,7 +118,7 @@ def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provide
     assert (choices["model"], choices["exact"], choices["failed"], choices["asked"]) == (MODEL_STRING, 2, 0, 3)
     assert choices["reasons"] == {"example": 1, "none": 3}
     assert choices["input_tokens"] > 0
-    assert found["none"] == {"cases": 1, "said": 3, "right": 1}
+    assert found["none"] == {"cases": 1, "answered": 3, "right": 1}
     shares = {name: found["measures"][f"none-{name}"]["value"] for name in ("precision", "recall", "F1")}
     assert shares == {"precision": pytest.approx(1 / 3), "recall": 1.0, "F1": 0.5}
     provider.fails(500)
