@@ -306,6 +306,7 @@ def _each_wish(
     """Return the values of the first wish for each flow, and those of further wishes for it."""
     first: dict[str, Any] = {}
     repeated: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    # The last of several names of a flow counts, with all of its wishes.
     for name, value in inputs.items():
         flow_id = offered.find(name) if is_array(value) else None
         wishes: list[dict[str, Any]] = []
@@ -315,6 +316,7 @@ def _each_wish(
             first[name] = value
             continue
         first[flow_id] = wishes[0]
+        repeated.pop(flow_id, None)
         if len(wishes) > 1:
             repeated[flow_id] = tuple(wishes[1:_MOST_WISHES])
     return _by_flow(first, offered), repeated

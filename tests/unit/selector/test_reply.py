@@ -179,6 +179,19 @@ def test_to_a_message_that_is_for_no_flow_there_may_be_an_answer(reply: str, ans
     assert read_reply(reply, OFFERED, of_message=True) == replace(EMPTY, answer=answer)
 
 
+@pytest.mark.parametrize(
+    ("further", "repeated"),
+    [
+        ("[]", {REFUND: ({"order": 2},)}),
+        ('[{"order": 3}]', {}),
+        ('[{"order": 3}, {"order": 4}]', {REFUND: ({"order": 4},)}),
+    ],
+)
+def test_the_last_of_two_names_of_a_flow_says_its_wishes(further: str, repeated: dict[str, Any]) -> None:
+    reply = f'{{"flows": [1], "values": {{"1": [{{"order": 1}}, {{"order": 2}}], "refund_order": {further}}}}}'
+    assert read_reply(reply, OFFERED, of_message=True).repeated == repeated
+
+
 @pytest.mark.parametrize("reply", [None, 1, b"[]", ["x"], {"ids": []}], ids=repr)
 def test_what_is_no_text_is_unreadable(reply: Any) -> None:
     assert read_reply(reply, OFFERED) == UNREADABLE
