@@ -434,7 +434,10 @@ class FlowSelector:
         if given is not None or not narrowed.candidates or (only is not None and known not in only):
             return ""
         closed = await self._guards.closed_among([self._registry[known]], context)
-        return "" if known in closed.ids else known
+        # The flow may have left the registry while its guard ran.
+        if known in closed.ids or known not in self._registry:
+            return ""
+        return known
 
     async def _run_stages(
         self,

@@ -1,6 +1,7 @@
 """Requests that are known word for word: an example, a title or an alias of exactly one flow needs no model."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -150,6 +151,26 @@ async def test_a_guard_that_closes_meanwhile_is_asked_after_the_choice() -> None
     made = FlowSelector(ScriptedModel(), catalogue(Guarded), recalled("refund_order", "cancel_order"), "shop")
     result = await made.select("chargeback", context={"member": lambda: next(answers)})
     assert (result.names, result.decision.reason) == ([], Reason.NONE)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["select", "select_many"])
+async def test_a_known_flow_may_leave_while_its_guard_runs(*, together: bool) -> None:
+    registry = catalogue(Guarded)
+    asked = count(1)
+
+    def leave() -> bool:
+        # Recall asks the guard first, and then it is asked of the flow that is known.
+        if next(asked) == 2:
+            registry.unregister(REFUND)
+        return True
+
+    model = ScriptedModel('["2"]', repeat=True)
+    made = FlowSelector(model, registry, recalled("exchange_order", "cancel_order"), "shop")
+    if together:
+        (result,) = await made.select_many(["chargeback"], context={"member": leave})
+    else:
+        result = await made.select("chargeback", context={"member": leave})
+    assert (result.names, result.decision.reason) == (["cancel_order"], Reason.LLM)
 
 
 async def test_the_registry_is_read_as_it_is_now() -> None:
