@@ -189,10 +189,11 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
     notes: list[str] = []
     if not tool.reads:
         notes.append(tool.effect)
-    outputs = list(fields(tool.output_schema)) if tool.output_schema is not None else []
-    if outputs and not is_brief:
-        names = map(name_shown, outputs[:_MOST_RETURNED])
-        notes.append(f"returns {', '.join(names)}")
+    if tool.output_schema is not None and not is_brief:
+        outputs = list(fields(tool.output_schema))
+        if outputs:
+            names = map(name_shown, outputs[:_MOST_RETURNED])
+            notes.append(f"returns {', '.join(names)}")
     line = f"{name_shown(tool.name)} {json_line(described)}: {json_line(tool.description)}"
     if not notes:
         return line

@@ -166,8 +166,8 @@ def refined(want: Wanted | None, declared: Input | None, options: InputOptions |
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
     """Render inputs for a model, a line each: name, type or members, and a short description."""
-    lines = [in_one_line(_describe_kinds(name, want)) for name, want in wanted.items()]
-    return tuple(lines[:_MOST_SHOWN])
+    shown = list(wanted.items())[:_MOST_SHOWN]
+    return tuple(in_one_line(_describe_kinds(name, want)) for name, want in shown)
 
 
 def _describe_kinds(name: str, want: Wanted) -> str:
