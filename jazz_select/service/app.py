@@ -30,7 +30,7 @@ from jazz_select.service.api.models import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.database_watch import DatabaseWatch
 from jazz_select.service.http.limits import AdmissionMiddleware, Lifecycle
-from jazz_select.service.http.observation import AgentMetrics, Watched
+from jazz_select.service.http.observation import AgentMetrics, ObservationMiddleware
 from jazz_select.service.index_watch import IndexWatch
 from jazz_select.service.problems import answer_problem
 from jazz_select.service.service_options import ServeOptions
@@ -211,7 +211,7 @@ def make_app(
     ]
     metrics = {agent_id: AgentMetrics(each, life) for agent_id, each in served.items()}
     middleware = [
-        Middleware(Watched, metrics=metrics, send_timeout_s=wanted.send_timeout_s),
+        Middleware(ObservationMiddleware, metrics=metrics, send_timeout_s=wanted.send_timeout_s),
         Middleware(AdmissionMiddleware, served=served, options=wanted, life=life),
     ]
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)

@@ -68,10 +68,13 @@ _PATIENCE_S: Final = 2.0
 async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what is refused before its body was read."""
     response = problem_response(error, scope)
-    rest: Rest = getattr(error, "rest", "skip") if has_body(scope) else "none"
+    rest: Rest = "none"
+    if has_body(scope):
+        rest = getattr(error, "rest", "skip")
     if rest == "skip" and "expect" in Headers(scope=scope):
         rest = "close"  # it waits to be told to go on
-    most = _SKIPPED if _WHOSE in scope.get("state", {}) else _SKIPPED_OF_ANONYMOUS
+    is_known = _WHOSE in scope.get("state", {})
+    most = _SKIPPED if is_known else _SKIPPED_OF_ANONYMOUS
     if rest == "close" or (rest == "skip" and not await _skip_body(receive, most)):
         response.headers["Connection"] = "close"
     await response(scope, receive, send)
@@ -211,22 +214,25 @@ class AdmissionMiddleware:
         path: str = scope["path"]
         is_mcp = path == "/mcp" or path.startswith("/mcp/")
         if scope["method"] == "GET" and is_mcp:  # one that listens, by MCP
-            await self._held_open(scope, _replay_body(b"", receive), send)
+            await self._hold_open(scope, _replay_body(b"", receive), send)
             return
         with self._shares.places.place(whose):
+            # Reading a large body is work, too: it waits for its key's turn.
             reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
             async with reading:
                 body = await self._read_body(scope, receive) if has_body(scope) else b""
-            listens = is_mcp and body is not None and _is_subscription(body)
-            if body is not None and not listens:  # else whoever asked is gone
+            if body is None:
+                return  # whoever asked is gone
+            listens = is_mcp and _is_subscription(body)
+            if not listens:
                 lane = _BACKGROUND if path.startswith(_PANEL_DATA) else ""
                 async with self._shares.at_work(whose, lane) as share:
                     scope["state"][_SHARE] = share
                     with calling_as(scope["state"][_CALLER]):
                         await self._app(scope, _replay_body(body, receive), send)
 
-        if body is not None and listens:  # it takes no place of those that are answered soon
-            await self._held_open(scope, _replay_body(body, receive), send)
+        if listens:  # it takes no place of those that are answered soon
+            await self._hold_open(scope, _replay_body(body, receive), send)
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
@@ -250,7 +256,7 @@ class AdmissionMiddleware:
             raise refusal(408, detail, rest="close") from error
         return with_whole_characters(bytes(body))
 
-    async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _hold_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream until its client leaves or the service stops; refuse it if there are too many."""
         life = self._life
         if life.is_stopping:
@@ -271,24 +277,28 @@ class AdmissionMiddleware:
 
 def _is_subscription(body: bytes) -> bool:
     """Tell whether an MCP message subscribes to changes: it is answered for as long as its sender listens."""
-    message = json_object(body) if b"/listen" in body else None
+    if b"/listen" not in body:  # spares most bodies the parser
+        return False
+    message = json_object(body)
     return message is not None and message.get("method") == "subscriptions/listen"
 
 
 def _is_large(scope: Scope) -> bool:
     size = Headers(scope=scope).get("content-length", "")
-    return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
+    # A body of unknown length counts as large. The slice bounds the number that is parsed.
+    is_small = size.isdigit() and int(size[:20]) <= _QUICKLY_READ
+    return has_body(scope) and not is_small
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives the whole body first, and then the client's further messages."""
-    left: Message | None = {"type": "http.request", "body": body}
+    unread: Message | None = {"type": "http.request", "body": body}
 
     async def receive_next() -> Message:
-        nonlocal left
-        if left is None:
+        nonlocal unread
+        if unread is None:
             return await receive()
-        message, left = left, None
+        message, unread = unread, None
         return message
 
     return receive_next
@@ -368,15 +378,15 @@ def enter(scope: Scope, served: ServedAgents) -> None:
         _check_neighbour(scope, headers, public=is_public(path))
     elif is_public(path):
         return
-    kind, _, key = headers.get("authorization", "").partition(" ")
-    given = key.strip() if kind.lower() == "bearer" else ""
-    found = served.of_key(given)
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    key = credentials.strip() if scheme.lower() == "bearer" else ""
+    found = served.of_key(key)
     if found is None:
         what = "this key opens nothing here" if "authorization" in headers else "a key is needed"
         detail = f"{what}: send it as `Authorization: Bearer KEY`"
         raise refusal(401, detail, headers={"WWW-Authenticate": "Bearer"})
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
-    whose = "" if served.is_open else hash_key(given)
+    whose = "" if served.is_open else hash_key(key)
     state = scope.setdefault("state", {})
     state.update({_CATALOGUE: found, _WHOSE: whose, _CALLER: served.caller(whose)})
     if CONNECTION in state:
@@ -400,7 +410,10 @@ def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    if host.startswith("["):  # an IPv6 address, which has colons of its own
+        name = host.rpartition("]")[0].removeprefix("[")
+    else:
+        name = host.partition(":")[0]
     if name.lower() == "localhost":
         return True
     with suppress(ValueError):

@@ -42,7 +42,9 @@ class AgentMetrics:
             name: str, text: str, value: Callable[[], float], agent: Sequence[str] = (catalogue.agent_id,)
         ) -> None:
             made = Gauge(f"jazz_select_{name}", text, ["agent"] if agent else [], registry=self._registry)
-            (made.labels(*agent) if agent else made).set_function(value)
+            if agent:
+                made = made.labels(*agent)
+            made.set_function(value)
 
         asked = "Requests, by what was asked and how it was answered."
         self._requests = counter("requests", asked, "method", "route", "status")
@@ -57,7 +59,7 @@ class AgentMetrics:
         self._turns = counter("turns", "Turns, by how they ended.", "status")
         self._tokens = counter("tokens", "Tokens of models.", "kind")
         self._failures = counter("reload_failures", "How often flows could not be read again.")
-        self._failures.labels(catalogue.agent_id)
+        self._failures.labels(catalogue.agent_id)  # so that it is shown as 0 before the first one
         self._failed = 0
         gauge("in_flight", "Requests that are being answered.", lambda: life.in_flight, ())
         gauge("streams", "Streams that are held open.", lambda: len(life.streams), ())
@@ -73,6 +75,7 @@ class AgentMetrics:
             lambda: catalogue.live.loaded_at if catalogue.is_ready else 0,
         )
         gauge("catalogue_stale", "1 where the newest files could not be used.", lambda: bool(catalogue.problem))
+        # The default binds each value: the variable of the loop has the last one when a gauge is read.
         for name, text, value in _OF_AUDIT:
             gauge(f"audit_{name}", text, lambda value=value: value(_audit(catalogue)))
 
@@ -104,6 +107,7 @@ class AgentMetrics:
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
+        # The catalogue counts itself, and a counter can only be raised.
         before, self._failed = self._failed, self._catalogue.failures
         self._failures.labels(self._catalogue.agent_id).inc(self._failed - before)
         return generate_latest(self._registry)
@@ -150,7 +154,7 @@ _LEFT: Final = 499
 """What is logged where the client left before it was answered; it is sent to nobody."""
 
 
-class Watched:
+class ObservationMiddleware:
     """Outermost: whatever happens behind it, the request is answered, logged and counted."""
 
     def __init__(self, app: ASGIApp, metrics: Mapping[str, AgentMetrics], send_timeout_s: float) -> None:
@@ -163,8 +167,9 @@ class Watched:
             await self._app(scope, receive, send)
             return
         began = perf_counter()
-        given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        request_id = given if _ID.fullmatch(given) else token_hex(16).encode()
+        sent_id = next((value for name, value in scope["headers"] if name == _HEADER), b"")
+        # It is written to the log and sent back: only characters that can forge neither.
+        request_id = sent_id if _ID.fullmatch(sent_id) else token_hex(16).encode()
         state = scope.setdefault("state", {})
         state["request_id"], state["metrics"] = request_id.decode(), self._metrics
         status = size = 0
@@ -193,7 +198,7 @@ class Watched:
                 _log.debug("request_id=<%s> | failed, with nobody there to be answered", request_id, exc_info=True)
                 await asyncio.sleep(0)  # lets the server see it, too
                 return
-            response = problem_response(error, scope)
+            response = problem_response(error, scope)  # it logs the error, too
             if not status:
                 await response(scope, receive, send_counted)
         finally:
@@ -204,18 +209,20 @@ class Watched:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
         except TimeoutError:
-            if (connection := scope["state"].get(CONNECTION)) is not None:
+            connection = scope["state"].get(CONNECTION)
+            if connection is not None:
                 connection.transport.abort()
                 await asyncio.sleep(0)  # lets the server see it
             raise ClientDisconnect from None
 
     def _note(self, scope: Scope, status: int, size: int, seconds: float) -> None:
         state = scope["state"]
-        caller = state.get("catalogue")
-        agent_id = "" if caller is None else caller.agent_id
+        catalogue = state.get("catalogue")
+        agent_id = "" if catalogue is None else catalogue.agent_id
+        # Whatever a client makes up would be a time series of its own.
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         route: str = getattr(scope.get("route"), "path", "") or _UNKNOWN
-        if caller is not None:
+        if catalogue is not None:
             self._metrics[agent_id].count_request(method, route, status, seconds)
         if access_log.isEnabledFor(logging.INFO):
             record = {  # never its body, its key, or a path that somebody made up

@@ -72,8 +72,8 @@ class Shares:
         loop = asyncio.get_running_loop()
         if loop.time() - self._asked_at.pop(whose, -_REMEMBERED_S) >= _REMEMBERED_S:
             # Who comes anew has spent what the others have: nothing is saved up.
-            spent = [self._spent[each] for each in self._other_keys(whose, loop.time())]
-            self._spent[whose] = min(spent, default=0.0)
+            others = self._other_keys(whose, loop.time())
+            self._spent[whose] = min((self._spent[each] for each in others), default=0.0)
         self._asked_at[whose] = loop.time()
         turn: asyncio.Future[_Work] = loop.create_future()
         self._waiting[whose].append(turn)
@@ -106,7 +106,8 @@ class Shares:
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for key in sorted(self._waiting, key=self._spent.__getitem__):
-            is_alone, turns = not self._other_keys(key, now), self._waiting[key]
+            is_alone = not self._other_keys(key, now)
+            turns = self._waiting[key]
             while turns and (is_alone or self._has_room(key)):
                 turn = turns.popleft()
                 if not turn.done():
@@ -127,10 +128,13 @@ class Shares:
         """Stop counting requests that ran long enough with the loop free, and start others."""
         self._tick = None
         now = loop.time()
-        away = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
-        for work in [each for works in self._at_work.values() for each in works]:
-            if now - work.began > (_LONGEST_TURN_S if work.computing else away):
-                self._end_turn(work, loop)
+        # A late tick found the loop busy, perhaps with these requests: then none of them is known to wait.
+        away_s = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
+        for works in list(self._at_work.values()):
+            for work in list(works):
+                limit_s = _LONGEST_TURN_S if work.computing else away_s
+                if now - work.began > limit_s:
+                    self._end_turn(work, loop)
         self._go_on(loop)
 
     def _end_turn(self, work: "_Work", loop: asyncio.AbstractEventLoop) -> None:
@@ -296,7 +300,8 @@ class Places:
         Raises:
             HTTPException: There is none for it: 429 where it has its share, 503 where all have theirs.
         """
-        mine, again = self.by_key[whose], {"Retry-After": "1"}
+        mine = self.by_key[whose]
+        again = {"Retry-After": "1"}
         if self.by_key.total() >= self._most and mine >= self._own:
             detail = f"{self._most} {self._what} are {self._doing} already: come again in a moment"
             raise refusal(503, detail, code=NO_ROOM, headers=again)
@@ -351,7 +356,10 @@ class Connection:
     def from_transport(cls, transport: asyncio.Transport) -> "Connection":
         """Wrap a new connection; all addresses of an IPv6 network (/64) count as one."""
         peer: Any = transport.get_extra_info("peername")
-        address = str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) else ""
+        address = ""
+        if isinstance(peer, tuple):  # not so at the file of a socket
+            address = str(cast("tuple[object, ...]", peer)[0])
+        # Whoever has an IPv6 address has the whole network of it.
         if ":" in address:
             address = str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
         return cls(transport, address)
@@ -375,11 +383,12 @@ class Connections:
         if crowd is None and sum(map(len, self._of.values())) >= self._most:
             crowd = max(self._of.values(), key=len)
         if crowd is not None:
-            leaves = next((each for each in crowd if not each.is_known), None) or _least_used(crowd)
-            if leaves is None:
+            unknown = (each for each in crowd if not each.is_known)
+            closing = next(unknown, None) or _least_used(crowd)
+            if closing is None:
                 return False
-            self.drop(leaves)
-            leaves.transport.abort()
+            self.drop(closing)
+            closing.transport.abort()
         self._of[made.address][made] = None
         return True
 

@@ -167,7 +167,7 @@ _IN_SHORT: Final = ("name", "type", "owner", "description", "condition", "aliase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class CatalogueSurvey:
     """What is known of one generation of a catalogue."""
 
     number: int
@@ -177,15 +177,15 @@ class Surveyed:
     findings: Findings
 
 
-class Overview:
+class SurveyCache:
     """Looks a catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         self._catalogue, self._files = catalogue, files
         self._one_at_a_time = asyncio.Lock()
-        self._known: Surveyed | None = None
+        self._known: CatalogueSurvey | None = None
 
-    async def get(self) -> Surveyed:
+    async def get(self) -> CatalogueSurvey:
         """Return what is known of the catalogue as it is now; concurrent callers wait for the same answer."""
         async with self._one_at_a_time:
             live, known = self._catalogue.live, self._known
@@ -201,7 +201,7 @@ class Overview:
 
 def _survey_catalogue(
     catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: SeenFiles
-) -> Surveyed:
+) -> CatalogueSurvey:
     encoder, settings = catalogue.memory.encoder, catalogue.settings
     land = landscape(list(live.registry.values()), encoder)  # first: it knows the vectors that a sync has kept
     how = judging(settings)
@@ -217,7 +217,7 @@ def _survey_catalogue(
         policy=live.selector.policy,
         has_decider=live.selector.has_decider,
     )
-    return Surveyed(number=live.number, files=files, land=land, findings=findings)
+    return CatalogueSurvey(number=live.number, files=files, land=land, findings=findings)
 
 
 def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -287,7 +287,7 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     }
 
 
-def map_data(surveyed: Surveyed) -> dict[str, Any]:
+def map_data(surveyed: CatalogueSurvey) -> dict[str, Any]:
     """Return the map and the matrix, with how each is made."""
     land = surveyed.land
     findings = (*surveyed.findings.found, *surveyed.findings.accepted)

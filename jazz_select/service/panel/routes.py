@@ -20,7 +20,7 @@ from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.panel import pages, runs, teaching
 from jazz_select.service.panel.runs import PanelFiles
-from jazz_select.service.panel.try_and_talk import TryBody, try_request, turn_shown
+from jazz_select.service.panel.try_and_talk import TryBody, try_request, turn_event_data
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.threads import compute
 
@@ -83,12 +83,12 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
         Route("/v1/panel/corrections/rehearsal", as_endpoint(_Panel.rehearse), methods=["POST"]),
         Route("/v1/panel/corrections/undo", as_endpoint(_Panel.undo), methods=["POST"]),
         Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
-        Mount("/panel", app=_Guarded(directory=_PAGES, html=True)),
+        Mount("/panel", app=_PanelPages(directory=_PAGES, html=True)),
     ]
     return AppPart(routes, lifespan)
 
 
-class _Guarded(StaticFiles):
+class _PanelPages(StaticFiles):
     """Pages with a content security policy: browsers run only their own scripts."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -100,7 +100,7 @@ class _Guarded(StaticFiles):
 class _Panel:
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         self._catalogue, self._files = catalogue, files
-        self._survey = pages.Overview(catalogue, files)
+        self._survey = pages.SurveyCache(catalogue, files)
         self.runs = runs.Runs(catalogue, files)
         self._drift = runs.SharedDrift(catalogue)
 
@@ -117,7 +117,7 @@ class _Panel:
             caveat=caveat,
             thresholds=thresholds,
             shares_budget=live.selector.has_decider,
-            logged=await compute(runs.decided_lately, catalogue),
+            logged=await compute(runs.read_logged_alone, catalogue),
         )
         audit = live.selector.audit
         return {
@@ -144,7 +144,7 @@ class _Panel:
 
     async def flows(self, _: Request) -> Any:
         live = self._catalogue.live
-        chosen = await compute(runs.chosen_lately, self._catalogue)
+        chosen = await compute(runs.count_recent_choices, self._catalogue)
         return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
 
     async def flow(self, request: Request) -> Any:
@@ -194,7 +194,7 @@ class _Panel:
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
     async def corrections(self, request: Request) -> Any:
-        return await compute(teaching.recent, self._catalogue, self._files, caller_of(request))
+        return await compute(teaching.recent_lessons, self._catalogue, self._files, caller_of(request))
 
     async def correct(self, request: Request) -> Any:
         check_may_teach(request)
@@ -203,13 +203,13 @@ class _Panel:
 
     async def rehearse(self, request: Request) -> Any:
         body = await read_body(request, teaching.CorrectionBody)
-        return await teaching.rehearsed_here(self._catalogue, self._files, body)
+        return await teaching.rehearse_example(self._catalogue, self._files, body)
 
     async def undo(self, request: Request) -> Any:
         check_may_teach(request)
-        return await teaching.taken_back(self._catalogue, await read_body(request, teaching.UndoBody))
+        return await teaching.undo_teaching(self._catalogue, await read_body(request, teaching.UndoBody))
 
 
 async def _turn(request: Request) -> Response:
     given = turn_arguments(request, await read_body(request, TurnBody))
-    return StreamingResponse(stream_turn(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
+    return StreamingResponse(stream_turn(request, given, turn_event_data), media_type=MEDIA_TYPE, headers=HEADERS)

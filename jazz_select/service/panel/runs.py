@@ -309,7 +309,7 @@ class SharedDrift:
         return found.to_dict()
 
 
-def decided_lately(catalogue: RunningCatalogue) -> LoggedAlone:
+def read_logged_alone(catalogue: RunningCatalogue) -> LoggedAlone:
     """Read what was decided alone in the last thirty days; empty without a log that can be read."""
     log = catalogue.log
     if log is None:
@@ -322,7 +322,7 @@ def decided_lately(catalogue: RunningCatalogue) -> LoggedAlone:
         return LoggedAlone()
 
 
-def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:
+def count_recent_choices(catalogue: RunningCatalogue) -> Counter[str]:
     """Count how often each flow was chosen in the last thirty days; empty without a log that can be read."""
     log = catalogue.log
     if log is None:

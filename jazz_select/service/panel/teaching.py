@@ -44,7 +44,7 @@ from jazz_select.values import flow_id
 
 _MOST_SHOWN: Final = 30
 _FULL: Final = "move it to another name, which `cases` of serve takes, and a new one is begun"
-_TOLD: Final = {"request", "expect", "why"}
+_CASE_FIELDS: Final = {"request", "expect", "why"}
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +84,7 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
 
     What goes wrong once it is written is told in `problems`: what is kept and not live, a log that could not be told.
     """
-    right = _right(catalogue, body)
+    right = _right_flows(catalogue, body)
     if not body.request.strip():
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
@@ -93,10 +93,10 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
     else:
         await compute(_teachable_text, catalogue, files, body, right)
         entry = await _selection_id(catalogue, body)  # as it was selected before anything is taught
-        answer = await compute(_as_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
+        answer = await compute(_save_example, catalogue, files, body.model_copy(update={"logged": entry}), right)
     problems: list[str] = []
     if answer["is_new"] and body.make == "example":
-        answer |= await _made_live(catalogue, problems)
+        answer |= await _make_live(catalogue, problems)
     try:
         if catalogue.log is not None:
             person = current_source("person", body.by.strip())
@@ -108,7 +108,7 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
     return {**answer, "logged": entry, "problems": problems}
 
 
-async def _made_live(catalogue: RunningCatalogue, problems: list[str]) -> dict[str, Any]:
+async def _make_live(catalogue: RunningCatalogue, problems: list[str]) -> dict[str, Any]:
     """Read the flows with what was written, and tell the generation; else add why it is not live to the problems."""
     try:
         return {"generation": (await catalogue.reload()).number}
@@ -118,20 +118,20 @@ async def _made_live(catalogue: RunningCatalogue, problems: list[str]) -> dict[s
         return {}
 
 
-def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]:
+def _right_flows(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]:
     for name in body.right:
         if flow_id(name) not in catalogue.live.registry:
             raise ConfigError(f"right: there is no flow {name!r:.80}; none at all says that nothing fits")
     return tuple(dict.fromkeys(body.right))
 
 
-def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
+def recent_lessons(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
     """Return what was collected and learned, and the last entries of the log that the caller may correct. Blocking."""
     cases = _cases(files.collected)
     collected = {
         "file": files.collected.as_posix(),
         "count": len(cases),
-        "cases": [case.model_dump(include=_TOLD) for case in reversed(cases[-_MOST_SHOWN:])],
+        "cases": [case.model_dump(include=_CASE_FIELDS) for case in reversed(cases[-_MOST_SHOWN:])],
     }
     return {"collected": collected, "learned": _recently_learned(catalogue), "log": _recent_log(catalogue, caller)}
 
@@ -271,7 +271,7 @@ def _learned_of(catalogue: RunningCatalogue) -> OverlayStore:
     return catalogue.learned
 
 
-def _as_example(
+def _save_example(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> dict[str, Any]:
     text = _teachable_text(catalogue, files, body, right)
@@ -345,7 +345,7 @@ async def _selection_id(catalogue: RunningCatalogue, body: CorrectionBody) -> st
 # --- what it costs, and back ------------------------------------------------------------
 
 
-async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
+async def rehearse_example(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
     """Tell what an example would cost, and which flow's example it would be no more. It takes seconds.
 
     The cost is told by all cases that the panel knows, and is None if those are too few.
@@ -354,7 +354,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         ConfigError: It can be no example, or a file of cases cannot be read.
         EmbeddingError: The embedder failed.
     """
-    right = _right(catalogue, body)
+    right = _right_flows(catalogue, body)
     found = await compute(_teachable_text, catalogue, files, body, right)
     if found is None:  # the flow has it already
         return {"cost": None, "overrules": ""}
@@ -401,7 +401,7 @@ def _read_corrections(log: OutcomeLog, agent_id: str) -> list[Logged]:
         return []
 
 
-async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, Any]:
+async def undo_teaching(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, Any]:
     """Take back an example, or make the version live that was so before the last one; and read it anew.
 
     The log is told, so that `learn` keeps to it. What goes wrong once it is written is told in `problems`.
@@ -426,7 +426,7 @@ async def taken_back(catalogue: RunningCatalogue, body: UndoBody) -> dict[str, A
 
     changed = await compute(store.change, undo)
     problems: list[str] = []
-    answer = await _made_live(catalogue, problems)
+    answer = await _make_live(catalogue, problems)
     try:
         if catalogue.log is not None:
             person = current_source("person", body.by.strip())

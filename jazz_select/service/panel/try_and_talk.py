@@ -149,7 +149,7 @@ _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
 
-def turn_shown(event: Event, *, secret: Secret) -> Mapping[str, Any]:
+def turn_event_data(event: Event, *, secret: Secret) -> Mapping[str, Any]:
     """Convert an event of a turn to data; the last one is converted for the panel's own pages."""
     if isinstance(event, Finished):
         return _result(event.answer, secret)
