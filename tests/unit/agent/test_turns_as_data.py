@@ -122,7 +122,7 @@ async def test_what_went_wrong_comes_as_what_it_was() -> None:
     assert (error.phase, error.attempts) == ("reply", error.attempts)
     cause = TurnResult.from_dict((await failed()).to_dict()).runs[0].records[0].cause
     assert isinstance(cause, RemoteError)
-    assert (cause.code, cause.said) == ("LookupError", "no such order")
+    assert (cause.code, cause.text) == ("LookupError", "no such order")
 
 
 class Order(BaseModel):
