@@ -58,10 +58,12 @@ def without_reasoning(text: str, *, cut_off: bool = False) -> str:
     """Return the answer in a reply; `cut_off` says that the reply did not come to its end."""
     if _ANY_TAG.search(text) is None:
         return text
-    reading = ReasoningFilter()
-    begun = reading.feed(text)
-    ended = reading.finish(cut_off=cut_off)
-    return ended.text if ended.restarts else begun.text + ended.text
+    reasoning_filter = ReasoningFilter()
+    first = reasoning_filter.feed(text)
+    last = reasoning_filter.finish(cut_off=cut_off)
+    if last.restarts:
+        return last.text
+    return first.text + last.text
 
 
 class ReasoningFilter:
@@ -157,8 +159,11 @@ class ReasoningFilter:
         if not self._is_begun:
             text, self._is_begun = self._blank + text, True
         self._ends_in_space = text[-1].isspace()
-        self._last = text.rpartition("\n")[2].rstrip()[-1:] or ("" if "\n" in text else self._last)
-        (self._pieces if self._late is None else self._late).append(text)
+        last = text.rpartition("\n")[2].rstrip()[-1:]
+        if last or "\n" in text:
+            self._last = last
+        pieces = self._pieces if self._late is None else self._late
+        pieces.append(text)
 
     def _show_until(self, end: int) -> None:
         self._show(self._text[self._at : end])
@@ -170,8 +175,14 @@ class ReasoningFilter:
         if found is not None:
             self._show_until(found.start())
         else:
-            self._show_until(len(self._text) if self._is_end else _certain(self._text, self._at))
+            self._show_until(self._certain_end())
         return found
+
+    def _certain_end(self) -> int:
+        """Return the place up to which no further text can change what was read."""
+        if self._is_end:
+            return len(self._text)
+        return _certain_end(self._text, self._at)
 
     def _restart(self) -> None:
         """Take back all that was visible: it was reasoning whose beginning the server kept to itself."""
@@ -197,7 +208,7 @@ class ReasoningFilter:
         elif self._fence:
             self._show_until(found.end())
         elif kind == "json":
-            if self._span:
+            if self._span:  # within code, a bracket opens nothing
                 self._show_until(found.start() + 1)
             else:
                 self._mode, self._depth, self._is_quoted = "json", 0, False
@@ -213,7 +224,11 @@ class ReasoningFilter:
         elif len(run) >= _FENCE and not self._last:
             self._fence = run
         elif run.startswith("`"):
-            self._span = 0 if self._span == len(run) else self._span or len(run)
+            # A span ends at a run as long as the one that opened it; others are a part of it, as in Markdown.
+            if self._span == len(run):
+                self._span = 0
+            elif not self._span:
+                self._span = len(run)
         self._show_until(self._at + len(run))
 
     def _read_tag(self, found: re.Match[str]) -> bool:
@@ -234,6 +249,7 @@ class ReasoningFilter:
         if kind == "close":
             self._restart()
         else:
+            # In mid-sentence, a text may be about the tag: "use <think> for this".
             is_in_sentence = self._last.isalnum() or self._last == ","
             self._begin_reasoning(_IN_FIRST if kind == "first" else _IN_REASONING)
             self._doubtful = [found.group()] if is_in_sentence else None
@@ -243,6 +259,7 @@ class ReasoningFilter:
     def _is_in_span(self, start: int) -> bool | None:
         """Whether the span of code that is open before a tag is closed behind it; None if that is not known yet."""
         line, newline, _ = self._text[start : start + _LONGEST_SPAN].partition("\n")
+        # Nothing to come can change the answer for a line that has ended, or for one that is too long to look on.
         is_whole = bool(newline) or self._is_end or len(line) == _LONGEST_SPAN
         for run in re.finditer("`+", line):
             if run.end() == len(line) and not is_whole:
@@ -262,7 +279,7 @@ class ReasoningFilter:
             self._depth += 1 if mark in "{[" else -1
             self._mode = "json" if self._depth > 0 else "text"
         elif kind in {"open", "close", "first", "channel"} and not self._is_quoted:
-            self._mode = "text"
+            self._mode = "text"  # a tag outside of strings: this was no JSON. It is read again, as a tag
             return True
         self._show_until(found.end())
         return True
@@ -275,9 +292,10 @@ class ReasoningFilter:
     def _read_reasoning(self) -> bool:
         found = self._ends.search(self._text, self._at)
         if found is None:
-            self._pass_over(len(self._text) if self._is_end else _certain(self._text, self._at))
+            self._pass_over(self._certain_end())
             return False
         start, end = found.span()
+        # A tag that the reasoning quotes as code does not end it.
         is_quoted = (self._text[start - 1] if start > self._at else self._before) == "`"
         if is_quoted and end == len(self._text) and not self._is_end:
             self._pass_over(start)
@@ -301,6 +319,7 @@ class ReasoningFilter:
         self._trims = self._ends_in_space or not self._is_begun
         if not self._is_begun:
             self._blank = ""
+        # Opened twice: what follows may be the rest of the outer reasoning, so it waits for another closing tag.
         if self._is_nested and self._late is None:
             self._late = []
         is_start = self._ends is _IN_CHANNEL and found.group().casefold() == "<|start|>"
@@ -336,13 +355,13 @@ class ReasoningFilter:
         return True
 
 
-def _certain(text: str, start: int) -> int:
+def _certain_end(text: str, start: int) -> int:
     """Return the place up to which no tag and no marker begins that more text could complete."""
     tail = _TAIL.search(text, max(start, len(text) - _LONGEST_TAIL))
     if tail is None:
         return len(text)
-    begun = tail.group().casefold()
-    is_mark = begun[0] in "`~\\{" or begun.strip() == "["
-    if is_mark or any(each.startswith(begun) for each in _SPELLINGS) or _UNENDED.fullmatch(tail.group()):
+    beginning = tail.group().casefold()
+    is_mark = beginning[0] in "`~\\{" or beginning.strip() == "["
+    if is_mark or any(each.startswith(beginning) for each in _SPELLINGS) or _UNENDED.fullmatch(tail.group()):
         return tail.start()
     return len(text)

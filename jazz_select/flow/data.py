@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
@@ -187,14 +187,14 @@ def _is_of_input(error: BaseException) -> bool:
 
 
 def _read_entry(file: Path, number: int, entry: object) -> BaseFlow:
-    data, faults, misspelt = _validate_entry(file, number, entry)
+    data, faults, misspelt_fields = _validate_entry(file, number, entry)
     if data is None:
         raise_all(faults)
         raise AssertionError  # pragma: no cover - without data there is a fault
     subject = Subject(name=data.name, place=_place(file, number))
     inputs = _inputs(data.inputs, subject, faults)
     if faults:
-        wrong = [*misspelt, *(each.field for each in faults)]
+        wrong = [*misspelt_fields, *(each.field for each in faults)]
         raise_all([*faults, *_faults_of_the_rest(data, inputs, subject, wrong)])
     with read_from(file, number):
         flow = _build(data, inputs, subject)
@@ -304,25 +304,27 @@ def _entries(file: Path) -> Iterator[object]:
         yield from content
 
 
-def _validate_entry(
-    file: Path, number: int, entry: object
-) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
-    """Return the fields of an entry, without those that are wrong, and an error for each of these.
+class _ValidatedEntry(NamedTuple):
+    """The fields of an entry, without those that are wrong, and an error for each of these."""
 
-    The third value are the fields of which an unknown one is a misspelling: nothing more is said of them.
-    """
+    data: FlowData | None
+    faults: list[FlowValidationError]
+    misspelt_fields: list[str]
+    """The fields of which an unknown one is a misspelling: nothing more is said of them."""
+
+
+def _validate_entry(file: Path, number: int, entry: object) -> _ValidatedEntry:
     place = _place(file, number)
     label = f"<flow {number}>"
-    given = describe_value(entry)
     if not isinstance(entry, dict):
-        problem = f"a flow must be a mapping with name:, description:, …, got {given}"
-        return None, [FlowValidationError(label, "name", problem, place=place)], []
+        problem = f"a flow must be a mapping with name:, description:, …, got {describe_value(entry)}"
+        return _ValidatedEntry(None, [FlowValidationError(label, "name", problem, place=place)], [])
     fields = cast("Mapping[object, object]", entry)
     name = fields.get("name")
     if isinstance(name, str) and name:
         label = name
     try:
-        return FlowData.model_validate(fields), [], []
+        return _ValidatedEntry(FlowData.model_validate(fields), [], [])
     except ValidationError as error:
         every = error.errors(include_url=False)
         misspelt: list[str] = []
@@ -341,9 +343,10 @@ def _validate_entry(
         _inputs(entries, Subject(name=label, place=place), faults)
     rest = {name: value for name, value in fields.items() if name not in wrong}
     try:
-        return FlowData.model_validate({**rest, "name": label}), faults, misspelt
+        data = FlowData.model_validate({**rest, "name": label})
     except ValidationError:
-        return None, faults, misspelt
+        data = None
+    return _ValidatedEntry(data, faults, misspelt)
 
 
 def _near_fields(loc: tuple[int | str, ...]) -> list[str]:

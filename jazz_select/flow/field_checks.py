@@ -130,8 +130,7 @@ def dependency_fault(subject: Subject, inputs: Sequence[Input], tools: Collectio
     found = dependency_problem(inputs, tools)
     if found is None:
         return None
-    place, field, problem = found
-    return subject.error(f"inputs[{place}].{field}", problem)
+    return subject.error(f"inputs[{found.place}].{found.field}", found.problem)
 
 
 def bar_faults(

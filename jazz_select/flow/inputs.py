@@ -210,8 +210,22 @@ def result_named(name: str, tools: Collection[str]) -> ToolResult | None:
     return None
 
 
-def dependency_problem(inputs: Sequence[Input], tools: Collection[str]) -> tuple[int, str, str] | None:
-    """Return what is wrong with what inputs depend on: the input's place, its field, and the problem; or None.
+class DependencyProblem(NamedTuple):
+    """What is wrong with what an input depends on.
+
+    Attributes:
+        place: The place of the input in the list, from 0.
+        field: Its field.
+        problem: What is wrong.
+    """
+
+    place: int
+    field: str
+    problem: str
+
+
+def dependency_problem(inputs: Sequence[Input], tools: Collection[str]) -> DependencyProblem | None:
+    """Return what is wrong with what inputs depend on; None if nothing is.
 
     Args:
         inputs: The inputs of a flow, and of those that it calls behind them.
@@ -220,15 +234,16 @@ def dependency_problem(inputs: Sequence[Input], tools: Collection[str]) -> tuple
     by_name = {each.name: each for each in inputs}
     known = [*by_name, *(f"{tool}." for tool in tools)]
     for place, each in enumerate(inputs):
-        for name, of in each.needs.items():
+        for name, needing_field in each.needs.items():
             if name not in by_name and result_named(name, tools) is None:
                 advice = did_you_mean(name, known) or "name an input of the flow, or a step of its chain and a field"
-                return place, of, f"{name!r:.80} is no input of the flow, and no result of a step; {advice}"
+                problem = f"{name!r:.80} is no input of the flow, and no result of a step; {advice}"
+                return DependencyProblem(place, needing_field, problem)
         for name, wanted in each.when.items():
             problem = _condition_problem(name, wanted, by_name.get(name))
             if problem:
-                return place, "when", problem
-    return _circle(inputs, by_name)
+                return DependencyProblem(place, "when", problem)
+    return _find_circle(inputs, by_name)
 
 
 def _condition_problem(name: str, wanted: Any, other: Input | None) -> str:
@@ -243,11 +258,13 @@ def _condition_problem(name: str, wanted: Any, other: Input | None) -> str:
     return ""
 
 
-def _circle(inputs: Sequence[Input], by_name: Mapping[str, Input]) -> tuple[int, str, str] | None:
+def _find_circle(inputs: Sequence[Input], by_name: Mapping[str, Input]) -> DependencyProblem | None:
     for place, each in enumerate(inputs):
         path = _way_back(each.name, by_name)
         if path:
-            return place, by_name[each.name].needs[path[1]], f"{' → '.join(path)} is a circle; take one of these out"
+            needing_field = by_name[each.name].needs[path[1]]
+            problem = f"{' → '.join(path)} is a circle; take one of these out"
+            return DependencyProblem(place, needing_field, problem)
     return None
 
 

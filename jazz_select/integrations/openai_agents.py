@@ -64,7 +64,8 @@ class FlowAgentParts:
 
         async def instructions_with_prompt(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
             shown = await self._select_once(ctx)
-            return "\n\n".join(text for text in (base, shown.prompt if shown else "") if text)
+            prompt = "" if shown is None else shown.prompt
+            return "\n\n".join(filter(None, (base, prompt)))
 
         return instructions_with_prompt
 
