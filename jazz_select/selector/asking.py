@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple, replace
 from functools import cache
 from typing import Final, Literal
 
-from jazz_select.consent import read_consent
+from jazz_select.consent import is_every, read_consent
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.phrases import phrases
@@ -176,7 +176,7 @@ def ends(answer: str, options: Sequence[UserOption]) -> bool:
 def repeat_question(question: UserQuestion, answer: str) -> UserQuestion | None:
     """Return the question once more, with the same numbers, where an answer addresses it but names no single option.
 
-    After a number out of range it states the range, once. After two options, a denial, or a counter-question
+    After a number out of range it states the range, once. After two options ("both"), a denial, or a counter-question
     ("what do you mean?"), it asks to name one.
     """
     count = len(question.options)
@@ -195,7 +195,7 @@ def repeat_question(question: UserQuestion, answer: str) -> UserQuestion | None:
     else:
         kinds = {kind for kind, _ in _words_with_options(answer, question.options)}
         is_about_it = bool(kinds) and kinds <= _ABOUT_IT and kinds != {"courtesy"}
-        if placed is None and not is_about_it:
+        if placed is None and not is_about_it and not is_every(answer, count):
             return None
         why = say("name_one", numbers=numbers)
     return replace(question, text=f"{why}\n{question.text}", again=True)

@@ -177,6 +177,8 @@ async def test_a_number_that_no_option_has_is_asked_about_once_more_and_once_alo
         "2, not 1",
         "2? what is that",
         "the first one or the second one",
+        "both",
+        "both of them, please",
         "what do you mean?",
         "I don't know",
     ],
