@@ -163,7 +163,12 @@ def _suggestions(found: Suggestions) -> Iterator[RenderableType]:
     summary = ", ".join(count_of(counts[part], part.value) for part in Target if counts[part])
     flows = f"for {count_of(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
     yield ""
-    yield line(styled(summary or "nothing to suggest", "bold"), styled(flows, "dim"))
+    if found.wanting:
+        yield line(styled(summary or "nothing to suggest", "bold"), styled(flows, "dim"))
+    else:
+        yield line(
+            styled("nothing to suggest: no flow is thin or collides", "bold"), styled("(--flow NAME names one)", "dim")
+        )
     if found.dropped:
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(found.dropped.items()))
         yield line(f"not taken: {dropped}", style="dim")

@@ -97,3 +97,9 @@ def test_a_teams_rules_count(shop: Jazz) -> None:
     assert orjson.loads(shop("suggest", "--json", JAZZ_EMBEDDER=None).stdout)["wanting"] == {}
     project.write_text('[tool.jazz-select.check]\nembedder = "none"\n', encoding="utf-8")
     assert "no such embedder" in shop("suggest", code=2, JAZZ_EMBEDDER=None).stderr
+
+
+def test_a_catalogue_that_wants_nothing_is_said_to_want_nothing(shop: Jazz) -> None:
+    flows = Path(__file__).parents[3] / "examples" / "clinic" / "flows.yaml"
+    found = shop("suggest", "--flows", str(flows), "--embedder", "static")
+    assert "nothing to suggest: no flow is thin or collides (--flow NAME names one)" in " ".join(found.stdout.split())
