@@ -10,6 +10,8 @@ from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.bare_answer import (
     agreed_offer,
+    bare_answer,
+    behind_correction,
     corrections,
     plain_answer,
     read_flags,
@@ -40,7 +42,7 @@ from jazz_select.consent import asks_to_wait, is_courtesy, is_denied, names_all,
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
-from jazz_select.phrases import UNPARTED
+from jazz_select.phrases import QUESTION_MARKS, UNPARTED
 from jazz_select.ports import has_capability
 from jazz_select.selector.prompt import WITHIN, ConversationContext, Procedure, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
@@ -352,6 +354,11 @@ class SelectionReader:
         """Return what rules read of the inputs of a waiting flow: values, readings of one, or that it is no choice."""
         plain = self._plain_values(state, waiting, reading, chosen=chosen)
         message, lacking = state.request.message, self.missing_inputs(state, waiting)
+        is_asked_to_begin = not waiting.asks and state.pending is None
+        is_statement = QUESTION_MARKS.isdisjoint(message) and not behind_correction(message)
+        if not plain and is_asked_to_begin and is_statement:
+            # A yes to begin may give what would be asked for next: "yes, A-17".
+            plain = bare_answer(self.inputs(state, waiting.name), message, reading_context(state.request))
         is_repeated = self._repeats(state, waiting, reading)
         if not plain and not (chosen and is_repeated):
             unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)

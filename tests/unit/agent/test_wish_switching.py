@@ -10,6 +10,7 @@ from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
 from jazz_select.testing import ListMemory
 from jazz_select.values import RecallResult
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.talks import FLOWS, Mind, calls, chooses, shop_agent, shop_flows, shop_tools, talk
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
@@ -437,3 +438,34 @@ async def test_one_word_after_an_author_s_question_is_its_answer_unless_it_names
     result = await agent.turn(message, asked.conversation)
     assert result.runs[0].flow == name
     assert text in result.text
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "known"),
+    [
+        pytest.param("yes, A-17", "done", {"number": "A-17"}, id="a yes and the value"),
+        pytest.param("it's A-17", "done", {"number": "A-17"}, id="the value"),
+        pytest.param("yes", "waiting", {}, id="a yes"),
+        pytest.param("A-17?", "waiting", {}, id="a question"),
+        pytest.param("no, A-17", "waiting", {}, id="a no"),
+        pytest.param("not A-17", "waiting", {}, id="a denial"),
+    ],
+)
+async def test_a_yes_to_begin_may_give_what_would_be_asked_for_next(
+    message: str, status: str, known: dict[str, str]
+) -> None:
+    def move_visit(number: str) -> dict[str, str]:
+        return {}
+
+    registry = FlowRegistry(min_examples=0)
+    chain = ["move_visit"]
+    number = Input("number", "Which visit?", example="A-1")
+    Flow(name="move_visit", inputs=[number], tools=chain, chain=chain, registry=registry)
+    selector = FlowSelector(None, registry, ListMemory(metadata("move_visit")), "clinic", policy=TAKE_FIRST)
+    agent = Agent(selector, [tool_from_function(move_visit, read_only=False)])
+    asked = await agent.turn("another time please")
+    assert asked.text == "Shall I go on with: Move visit?"
+    result = await agent.turn(message, asked.conversation)
+    assert result.status == status
+    made = [step.arguments for run in result.runs for step in run.steps]
+    assert made == ([known] if known else [])
