@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from string import Formatter
-from typing import cast
+from typing import Any, cast
 from unicodedata import category
 
 from jazz_select.errors import FlowValidationError, raise_all
@@ -88,7 +88,7 @@ def _check_name(subject: Subject, name: str) -> None:
 
 def _check_line(subject: Subject, field: str, value: object) -> None:
     check_text(subject, field, value)
-    if any(category(character) in _BREAKS for character in cast("str", value)):
+    if any(category(character) in _BREAKS for character in str(value)):
         raise subject.error(field, "has line breaks or control characters in it; take them out")
 
 
@@ -134,7 +134,7 @@ def dependency_fault(subject: Subject, inputs: Sequence[Input], tools: Collectio
 
 
 def bar_faults(
-    subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int, wrong: Collection[str] = ()
+    subject: Subject, fields: Mapping[str, Any], *, composite: bool, min_examples: int, wrong: Collection[str] = ()
 ) -> list[FlowValidationError]:
     """Return an error for each field with too little content for the flow to be found and chosen.
 
@@ -147,13 +147,13 @@ def bar_faults(
         return faults
     required = ("description",) if composite else ("description", "condition")
     for field in required:
-        if field not in known and not cast("str", fields[field]).strip():
+        if field not in known and not fields[field].strip():
             faults.append(subject.error(field, f"is empty; {_PURPOSE[field]}"))
     if not composite and "desired_effects" not in known and not fields["desired_effects"]:
         faults.append(subject.error("desired_effects", "needs at least one: what is true once the flow has run?"))
     if "examples" not in known:
         try:
-            _check_examples(subject, cast("Sequence[str]", fields["examples"]), min_examples)
+            _check_examples(subject, fields["examples"], min_examples)
         except FlowValidationError as error:
             faults.append(error)
     return faults
@@ -211,10 +211,11 @@ def _check_optional(subject: Subject, optional: Sequence[str], tools: Sequence[s
 
 def _check_priority(subject: Subject, value: object) -> None:
     shown = value
-    numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+    listed = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    numbers = [each for each in listed if isinstance(each, int) and not isinstance(each, bool)]
+    if not len(listed) == len(numbers) == _PRIORITY:
         raise subject.error("priority", f"must be two whole numbers such as (0, 0), got {describe_value(shown)}")
-    if max(abs(cast("int", number)) for number in numbers) >= _PRIORITY_LIMIT:
+    if max(map(abs, numbers)) >= _PRIORITY_LIMIT:
         raise subject.error("priority", f"must be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
 
 

@@ -13,8 +13,8 @@ from jazz_select.integrations.toolkit import (
     check_toolkit,
     context_in,
     framework,
-    kept_in,
     outcome_text,
+    stored_question,
 )
 from jazz_select.json_values import is_array
 from jazz_select.routing.approval import Ask
@@ -72,7 +72,7 @@ class FlowNodes:
     async def select(self, state: FlowState) -> dict[str, Any]:
         """Find the flows for the user's last message (a node)."""
         said = [str(message.text) for message in state["messages"] if isinstance(message, HumanMessage)]
-        shown = await self._toolkit.select(said, self._context_of(state), asked=kept_in(state))
+        shown = await self._toolkit.select(said, self._context_of(state), asked=stored_question(state))
         names = shown.result.names
         return {"flows": names, "prompt": shown.prompt, "tools": list(shown.tools), OPEN: shown.kept}
 

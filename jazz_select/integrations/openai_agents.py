@@ -13,12 +13,12 @@ from jazz_select.integrations.toolkit import (
     Shown,
     check_toolkit,
     context_in,
+    digest_of,
     framework,
-    keep_in,
-    kept_in,
-    mark_of,
     outcome_text,
-    run_in,
+    run_id_in,
+    store_question,
+    stored_question,
     text_in,
 )
 from jazz_select.routing.approval import Ask
@@ -93,8 +93,9 @@ class FlowAgentParts:
                 del self._runs[ctx]
 
     async def _select(self, ctx: RunContextWrapper[Any]) -> Shown:
-        shown = await self._toolkit.select(_user_messages(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
-        keep_in(ctx.context, shown.kept)
+        question = stored_question(ctx.context)
+        shown = await self._toolkit.select(_user_messages(ctx), self._context_of(ctx), asked=question)
+        store_question(ctx.context, shown.kept)
         return shown
 
     def _context_of(self, ctx: RunContextWrapper[Any]) -> dict[str, Any]:
@@ -115,7 +116,8 @@ class FlowAgentParts:
             return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-            run_in(ctx.context, begins=tool.destructive and ctx not in self._resumed)  # before the state can be stored
+            # Here, since from now on the state of the run can be stored: it has to hold the id.
+            run_id_in(ctx.context, begins=tool.destructive and ctx not in self._resumed)
             if ctx in self._resumed:
                 shown = await self._select_once(ctx)
                 if shown is None or name not in shown.tools:
@@ -128,7 +130,7 @@ class FlowAgentParts:
             place = _place(ctx, ctx.tool_call_id)
             made = await self._toolkit.call(bound(ctx), arguments, call_id=place, agreed=agreed, keeps=ctx.context)
             # Without an id of the run, an earlier call of this id may be another conversation's: its output stays out.
-            return outcome_text(made, own=bool(run_in(ctx.context)))
+            return outcome_text(made, own=bool(run_id_in(ctx.context)))
 
         function = FunctionTool(
             name=name,
@@ -144,7 +146,7 @@ class FlowAgentParts:
 
 def _place(ctx: RunContextWrapper[Any], call_id: str) -> str:
     """Return an id of a call by run, since models may repeat ids."""
-    return f"{mark_of(run_in(ctx.context), *_user_messages(ctx))}:{call_id}"
+    return f"{digest_of(run_id_in(ctx.context), *_user_messages(ctx))}:{call_id}"
 
 
 def _user_messages(ctx: RunContextWrapper[Any]) -> list[str]:

@@ -16,10 +16,10 @@ from jazz_select.integrations.toolkit import (
     approval_request,
     check_toolkit,
     context_in,
+    digest_of,
     framework,
-    kept_in,
-    mark_of,
     outcome_text,
+    stored_question,
     text_in,
 )
 from jazz_select.routing.tool_call import CallOutcome
@@ -48,7 +48,7 @@ def context_of(
     return found
 
 
-async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Mapping[str, Any]) -> Shown:
+async def select_for_run(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: Mapping[str, Any]) -> Shown:
     """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
     requests = [each for each in ctx.messages if _has_user_prompt(each)]
     messages = _user_messages(requests)
@@ -61,7 +61,7 @@ async def shown_in(ctx: RunContext[AgentDepsT], toolkit: FlowToolkit, context: M
     waiting = await toolkit.tools_awaiting_approval(((call.tool_name, call.args_as_dict()) for call in calls), context)
     # A resumed run selects with what its own request stored. A new request may answer the one before it.
     last_requests = requests[-2:] if is_resumed else requests[-1:]
-    asked = kept_in(*(each.metadata for each in last_requests))
+    asked = stored_question(*(each.metadata for each in last_requests))
     shown = await toolkit.select(messages, context, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
 
@@ -70,7 +70,7 @@ def _has_user_prompt(message: ModelMessage) -> bool:
     return any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
-def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
+def store_in_history(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
     """Store the open question in the message that led to it, so that it travels with the history."""
     if not kept or not ctx.messages:
         return
@@ -79,7 +79,7 @@ def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
         last.metadata = {**(last.metadata or {}), OPEN: kept}
 
 
-def returned(made: CallOutcome) -> Any:
+def unwrap_outcome(made: CallOutcome) -> Any:
     """Return a call's output, or raise so that pydantic-ai sees the outcome."""
     if made.status == "asked":
         raise ApprovalRequired(approval_request(made.call, made.reason))
@@ -97,7 +97,7 @@ def returned(made: CallOutcome) -> Any:
 def call_id(ctx: RunContext[Any]) -> str:
     """Return an id of a call that survives resuming; it includes the place, as providers may repeat ids."""
     replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
-    before = mark_of(str(len(replies)), *_user_messages(ctx.messages))
+    before = digest_of(str(len(replies)), *_user_messages(ctx.messages))
     return f"{ctx.conversation_id}:{before}:{ctx.tool_call_id}"
 
 
@@ -137,11 +137,11 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
+        return replace(self, now=await select_for_run(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
 
     async def for_run_step(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Store the open question."""
-        keep(ctx, self.now and self.now.kept)
+        store_in_history(ctx, self.now and self.now.kept)
         return self
 
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
@@ -173,4 +173,5 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         """Call a tool through the toolkit."""
         del tool  # pydantic-ai's signature
         own = self.toolkit.bind_tool(name, context_of(ctx, self.toolkit, self.context))
-        return returned(await self.toolkit.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))
+        made = await self.toolkit.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved)
+        return unwrap_outcome(made)

@@ -11,7 +11,15 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from jazz_select.integrations.pydantic_ai import ARGUMENTS, Context, call_id, context_of, keep, returned, shown_in
+from jazz_select.integrations.pydantic_ai import (
+    ARGUMENTS,
+    Context,
+    call_id,
+    context_of,
+    select_for_run,
+    store_in_history,
+    unwrap_outcome,
+)
 from jazz_select.integrations.toolkit import FlowToolkit, Shown, check_toolkit, framework
 from jazz_select.routing.approval import Ask, Deny
 from jazz_select.routing.schemas.places import has_place, path_of, wrapper_paths
@@ -52,13 +60,13 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
+        return replace(self, now=await select_for_run(ctx, self.toolkit, context_of(ctx, self.toolkit, self.context)))
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Store the open question."""
-        keep(ctx, self.now and self.now.kept)
+        store_in_history(ctx, self.now and self.now.kept)
         return request_context
 
     def get_instructions(self) -> str | None:
@@ -131,7 +139,7 @@ class _NarrowedToolset(WrapperToolset[AgentDepsT]):
         if needs_approval and not self.toolkit.is_agreed(call_id(ctx), asked.call, agreed=ctx.tool_call_approved):
             raise ApprovalRequired(asked.about)
         if ctx.tool_call_approved:  # an approval may arrive twice
-            return returned(await self.toolkit.call_once(own, tool_args, call_id(ctx), make))
+            return unwrap_outcome(await self.toolkit.call_once(own, tool_args, call_id(ctx), make))
         return await make()
 
 

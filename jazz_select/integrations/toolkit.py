@@ -211,7 +211,7 @@ class FlowToolkit:
         tools = selected_tools(result.chosen_flows, self._connected, open_tools=self._open_tools)
         shown = {self._names[tool.name]: tool for tool in bind_tools(tools, context)}
         before_it = None if picked is None else picked.flow
-        keeps = _to_keep(result, kept, request, answer=question is not None, before=before_it)
+        keeps = _to_store(result, kept, request, answer=question is not None, before=before_it)
         return Shown(result=result, tools=shown, kept=keeps)
 
     def bind_tool(self, name: str, context: Mapping[str, Any] | None) -> Tool:
@@ -355,7 +355,7 @@ def _answered_question(kept: Mapping[str, Any], request: str) -> UserQuestion | 
 
     A resumed run selects again for the request that was asked about: that is no answer. One answer counts once.
     """
-    own = mark_of(request.strip())
+    own = digest_of(request.strip())
     if not request.strip() or own == kept.get("after") or kept.get("by", own) != own:
         return None
     return _question_in(kept)
@@ -383,7 +383,7 @@ def _picked_flow(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> _Pic
     return _Picked(flows[flow_id], str(offered.index(flow_id) + 1), question)
 
 
-def _to_keep(
+def _to_store(
     result: FlowSelectionResult, kept: Mapping[str, Any], request: str, *, answer: bool, before: BaseFlow | None
 ) -> dict[str, Any] | None:
     """Return what to store after a request: the question of its selection, else what was `kept` before.
@@ -391,12 +391,12 @@ def _to_keep(
     A question is marked as answered by its `answer`; the flow that it picked is stored until another one is found.
     """
     if result.decision.question is not None:
-        return {"question": plain(result.decision.question), "after": mark_of(request.strip())}
+        return {"question": plain(result.decision.question), "after": digest_of(request.strip())}
     if kept and not request.strip():
         return dict(kept)
     if answer and kept:
         keeps = {name: kept[name] for name in ("question", "after") if name in kept}
-        keeps["by"] = mark_of(request.strip())
+        keeps["by"] = digest_of(request.strip())
         if result.decision.reason is Reason.USER and result.decision.chosen_ids:
             keeps[_PICKED] = result.decision.chosen_ids[0]
         return keeps
@@ -474,7 +474,7 @@ def check_toolkit(given: object) -> None:
         )
 
 
-def kept_in(*places: object) -> Mapping[str, Any] | None:
+def stored_question(*places: object) -> Mapping[str, Any] | None:
     """Return what the last of these places stores, as a mapping's key or as an attribute."""
     for each in reversed(places):
         found = read_value(each, OPEN)
@@ -483,13 +483,13 @@ def kept_in(*places: object) -> Mapping[str, Any] | None:
     return None
 
 
-def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
+def store_question(place: object, kept: Mapping[str, Any] | None) -> None:
     """Store the open question, or that there is none."""
     if (kept or read_value(place, OPEN) is not None) and not write_value(place, OPEN, kept):
         _log.warning("place=<%s> | no question is kept there: give a dict, or what has %s", type(place).__name__, OPEN)
 
 
-def run_in(place: object, *, begins: bool = False) -> str:
+def run_id_in(place: object, *, begins: bool = False) -> str:
     """Return the stored id of the run, making one if it begins; empty if nothing can be stored."""
     stored = read_value(place, RUN)
     if isinstance(stored, str) and stored:
@@ -532,7 +532,7 @@ def _identities(place: object) -> dict[str, str]:
     return identities
 
 
-def mark_of(*texts: str) -> str:
+def digest_of(*texts: str) -> str:
     """Return a digest of texts, to compare them without storing them."""
     return sha256(json.dumps(texts).encode()).hexdigest()[:16]
 

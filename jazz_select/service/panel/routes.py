@@ -54,7 +54,9 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
         async def endpoint(request: Request) -> Response:
             catalogue = catalogue_of(request)
             agent_id = catalogue.agent_id
-            panel = panels.setdefault(agent_id, _Panel(catalogue, files[agent_id]))
+            panel = panels.get(agent_id)
+            if panel is None:
+                panel = panels[agent_id] = _Panel(catalogue, files[agent_id])
             return json_answer(await by(panel, request), status)
 
         return endpoint
