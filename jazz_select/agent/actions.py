@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jazz_select.agent.conversation import FlowKey
-from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
+from jazz_select.agent.reading.grounding import NO_VALUES, Grounded
 from jazz_select.agent.reading.reading import Wish
 from jazz_select.stages import UserQuestion
 
@@ -18,7 +18,7 @@ class KeptWish(NamedTuple):
     """A wish that a question lists and that stays wanted when the question is refused, with what is corrected of it."""
 
     key: FlowKey
-    said: Grounded = NOTHING_SAID
+    grounded: Grounded = NO_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Fill:
         is_understood: Whether the message was understood; if not, and nothing is stored, the user is told so.
     """
 
-    said: Grounded = NOTHING_SAID
+    grounded: Grounded = NO_VALUES
     goes_on: bool = False
     is_understood: bool = True
 

@@ -116,7 +116,7 @@ class Agenda:
         room = MOST_FLOWS - len([flow for flow in self.flows if not flow.is_final])
         fitting: list[Wish] = []
         too_many: list[Wish] = []
-        wanted = [(wish.flow, _storable_values(wish.said)) for wish in wishes]
+        wanted = [(wish.flow, _storable_values(wish.grounded)) for wish in wishes]
         for wish, own in zip(wishes, self._find_resumed(wanted), strict=True):
             is_placed = own is not None and (own.is_final or any(flow is own for flow in self.flows))
             if is_placed:
@@ -131,12 +131,12 @@ class Agenda:
     def with_wishes(self, wishes: Sequence[Wish], *, request: str, turn: int, logged: str = "") -> "Agenda":
         """Put the wished flows on top with their values, the first of them uppermost, so that it runs first."""
         ordered = self._active_first(wishes)
-        wanted = [(wish.flow, _storable_values(wish.said)) for wish in ordered]
+        wanted = [(wish.flow, _storable_values(wish.grounded)) for wish in ordered]
         placed = self._place_wishes(wanted, request=request, turn=turn, logged=logged)
         keys = {flow.key for flow in placed}
         rest = [flow for flow in self.flows if flow.key not in keys]
         failed = [flow for flow in self.failed if flow.key not in keys]
-        chosen = [_with_said(flow, wish.said) for flow, wish in zip(placed, ordered, strict=True)]
+        chosen = [_with_values(flow, wish.grounded) for flow, wish in zip(placed, ordered, strict=True)]
         return Agenda((*rest, *reversed(chosen)), tuple(failed))
 
     def _active_first(self, wishes: Sequence[Wish]) -> list[Wish]:
@@ -204,7 +204,7 @@ def _storable_values(stated: Grounded) -> dict[str, Any]:
     return storable_fields(stated.values)[0]
 
 
-def _with_said(flow: OpenFlow, stated: Grounded) -> OpenFlow:
+def _with_values(flow: OpenFlow, stated: Grounded) -> OpenFlow:
     """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     values = _storable_values(stated)
     if flow.status != "queued":

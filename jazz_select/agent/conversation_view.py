@@ -127,7 +127,7 @@ class ConversationView:
                 keep=self.ledger.keep_flows,
             )
         return ConversationContext(
-            said=tuple(recent),
+            messages=tuple(recent),
             left_out=left_out,
             under_way=self.flows,
             facts=self.render_facts(),

@@ -27,7 +27,7 @@ from jazz_select.agent.actions import (
 )
 from jazz_select.agent.agenda import flows_without
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
+from jazz_select.agent.reading.grounding import NO_VALUES, Grounded
 from jazz_select.agent.reading.reading import Able, Reading, Wish
 from jazz_select.agent.turn import TurnState
 from jazz_select.json_values import storable_fields
@@ -149,7 +149,7 @@ def _follow_model(state: TurnState, reading: Reading, able: Able) -> tuple[Actio
     # The flow on top takes its values where it stands; named first, it stays on top of the others.
     first = Wish(top.name)
     others = _other_wishes(top.name, reading.wishes)
-    return (*off, Fill(reading.said, goes_on=True), Begin((first, *others), wanted=reading.wanted))
+    return (*off, Fill(reading.grounded, goes_on=True), Begin((first, *others), wanted=reading.wanted))
 
 
 def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
@@ -164,7 +164,7 @@ def _follow_reply(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     if pending is not None and reading.answer == "yes":
         return (Grant(), *_call_off(reading), *_follow_rest(reading, after=pending.flow))
     kept = _kept_wishes(state, reading)
-    is_corrected = not reading.is_more and any(each.said != NOTHING_SAID for each in kept)
+    is_corrected = not reading.is_more and any(each.grounded != NO_VALUES for each in kept)
     if kept and (reading.is_only or is_corrected) and not reading.called_off:
         return (Refuse(kept=kept), *_begin_others(state, reading))
     if reading.answer != "unclear":
@@ -200,8 +200,8 @@ def _kept_wishes(state: TurnState, reading: Reading) -> tuple[KeptWish, ...]:
     for own, wish in _listed_wishes(listed, reading.wishes):
         if own is not None:
             named.append(own)
-            kept.append(KeptWish(own.key, _new_in(wish.said, own)))
-    is_corrected = any(wish.said.values for wish in kept)
+            kept.append(KeptWish(own.key, _new_in(wish.grounded, own)))
+    is_corrected = any(wish.grounded.values for wish in kept)
     if is_corrected and not reading.is_only:
         kept += [KeptWish(flow.key) for flow in flows_without(listed, named)]
     order = [flow.key for flow in listed]
@@ -225,7 +225,7 @@ def _listed_wishes(listed: Sequence[OpenFlow], wishes: Sequence[Wish]) -> list[t
     unmatched = list(listed)
     pairs: list[tuple[OpenFlow | None, Wish]] = []
     for wish in wishes:
-        values = storable_fields(wish.said.values)[0]
+        values = storable_fields(wish.grounded.values)[0]
         own: OpenFlow | None = None
         most_shared = 0
         for flow in unmatched:
@@ -247,7 +247,7 @@ def _new_in(stated: Grounded, own: OpenFlow) -> Grounded:
             new[name] = value
     if new or stated.unclear or stated.wrong:
         return stated._replace(values=new)
-    return NOTHING_SAID
+    return NO_VALUES
 
 
 def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
@@ -268,7 +268,7 @@ def _refuse(state: TurnState, reading: Reading) -> tuple[Action, ...]:
         return (Refuse(is_for_model=True), *_begin_any(others, reading, after=own))
     if top is not None and reading.says_values:
         wishes = (Wish(own), *others) if others else ()
-        return (Fill(reading.said, goes_on=True), *_begin_any(wishes, reading))
+        return (Fill(reading.grounded, goes_on=True), *_begin_any(wishes, reading))
     return (Refuse(), *_begin_any(others, reading))
 
 
@@ -291,7 +291,7 @@ def _go_on(state: TurnState, waiting: OpenFlow, reading: Reading, able: Able) ->
 
 def _fill(waiting: OpenFlow, reading: Reading, *, goes_on: bool) -> tuple[Action, ...]:
     """Fill the waiting flow with the first object, and begin it again for each of the others."""
-    fill = Fill(reading.said, goes_on=goes_on, is_understood=reading.is_understood)
+    fill = Fill(reading.grounded, goes_on=goes_on, is_understood=reading.is_understood)
     others = [wish for wish in _other_wishes(waiting.name, reading.wishes) if wish.flow == waiting.name]
     if not others:
         return (fill,)
@@ -316,7 +316,7 @@ def _ask_which(state: TurnState, reading: Reading) -> tuple[Action, ...]:
     if question is not None and not why:
         asks = (AskWhich(question),)
     if waiting is not None:
-        fill = Fill(reading.said, is_understood=True)
+        fill = Fill(reading.grounded, is_understood=True)
         if reading.says_values:
             return (fill,)
         return (fill, *asks)

@@ -119,7 +119,7 @@ class ActionRunner:
     async def _fill(self, action: Fill, state: TurnState) -> TurnState:
         top = state.agenda.top
         filled = fill(state, action, self.titles)
-        if top is None or action.said.times < 2:  # noqa: PLR2004 - more than once
+        if top is None or action.grounded.times < 2:  # noqa: PLR2004 - more than once
             return filled
         once = say("only_once", title=with_objects(filled.agenda.top or top, self.titles))
         return replace(filled, text=join_paragraphs(filled.text, once))
@@ -150,7 +150,7 @@ class ActionRunner:
                 return state
             return asked_again(replace(state, way=ASK))
         for wish in wishes:
-            if wish.said.times > 1:
+            if wish.grounded.times > 1:
                 once = say("only_once", title=self._in_words(wish))
                 state = replace(state, text=join_paragraphs(state.text, once))
         state = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
@@ -244,11 +244,11 @@ class ActionRunner:
             agenda = state.agenda.move_to_top(wish.key)
             if agenda.top is not None:
                 agenda = agenda.with_top(agenda.top.model_copy(update={"status": "queued"}))
-            state = fill(replace(state, agenda=agenda), Fill(wish.said, goes_on=True), self.titles)
+            state = fill(replace(state, agenda=agenda), Fill(wish.grounded, goes_on=True), self.titles)
         return state
 
     def _in_words(self, wish: Wish) -> str:
-        values = ", ".join(map(shown_value, wish.said.values.values()))
+        values = ", ".join(map(shown_value, wish.grounded.values.values()))
         title = self.titles.flow(wish.flow)
         return f"{title} ({values})" if values else title
 

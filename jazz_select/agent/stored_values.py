@@ -19,13 +19,13 @@ def fill(state: TurnState, action: Fill, titles: Titles) -> TurnState:
     top = state.agenda.top
     if top is None:
         return state
-    said = action.said
-    if said.unclear:
-        filled = _with_unclear(state, top, said, titles)
+    grounded = action.grounded
+    if grounded.unclear:
+        filled = _with_unclear(state, top, grounded, titles)
     else:
-        gives = bool(said.values or said.taken_back)
-        goes_on = gives or (action.goes_on and not said.wrong)
-        filled = _with_values(state, top, said, titles, goes_on=goes_on)
+        gives = bool(grounded.values or grounded.taken_back)
+        goes_on = gives or (action.goes_on and not grounded.wrong)
+        filled = _with_values(state, top, grounded, titles, goes_on=goes_on)
     if filled.way.to != "ask":
         return filled
     if not filled.text and not action.is_understood and filled.agenda == state.agenda:
@@ -58,26 +58,26 @@ def _is_stale(pending: PendingCall, waiting: OpenFlow) -> bool:
     return any(name in shown and name not in waiting.answers for name in waiting.asks)
 
 
-def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles, *, goes_on: bool) -> TurnState:
+def _with_values(state: TurnState, top: OpenFlow, grounded: Grounded, titles: Titles, *, goes_on: bool) -> TurnState:
     """Store values, and ask again for those that are wrong. Corrections are said back.
 
     Values that were withdrawn are removed. A correction invalidates results found with the old value. If steps that
     used it had effects, the user is asked first whether to restart.
     """
-    answers, withdrawn, refused = storable_fields(said.values)[0], said.taken_back, said.wrong
+    answers, withdrawn, refused = storable_fields(grounded.values)[0], grounded.taken_back, grounded.wrong
     # Steps ran with the earlier value, or without one that nobody had asked for: their results are out of date.
     is_correction = bool(withdrawn) or any(name in top.answers or name not in top.asks for name in answers)
     # After a destructive step nothing is begun again.
     is_correction = is_correction and not top.is_final
     still_known = {name: value for name, value in top.answers.items() if name not in {*withdrawn, *refused}}
-    still_wrong = {name: text for name, text in top.wrong.items() if name not in {**answers, **said.unclear}}
+    still_wrong = {name: text for name, text in top.wrong.items() if name not in {**answers, **grounded.unclear}}
     changes: dict[str, Any] = {
         "answers": {**still_known, **answers},
         "wrong": {**still_wrong, **refused},
-        "refusal": said.refusal,
+        "refusal": grounded.refusal,
     }
     missing = [name for name in withdrawn if name not in answers]
-    if said.every:
+    if grounded.every:
         changes["every"] = True
     if refused or missing:
         changes["asks"] = tuple(dict.fromkeys((*refused, *missing, *top.asks)))
@@ -91,20 +91,20 @@ def _with_values(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles
         changes |= {"parts": {}, "pending": None}
     texts = [state.text, *_corrections_in_words(top, answers, withdrawn)]
     agenda = state.agenda.with_top(top.model_copy(update=changes)).without_same_wish()
-    way = RUN if goes_on or said.refusal else ASK
+    way = RUN if goes_on or grounded.refusal else ASK
     return replace(state, way=way, agenda=agenda, text="\n".join(text for text in texts if text))
 
 
-def _with_unclear(state: TurnState, top: OpenFlow, said: Grounded, titles: Titles) -> TurnState:
+def _with_unclear(state: TurnState, top: OpenFlow, grounded: Grounded, titles: Titles) -> TurnState:
     """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
-    filled = _with_values(state, top, said._replace(taken_back=(), wrong={}), titles, goes_on=False)
+    filled = _with_values(state, top, grounded._replace(taken_back=(), wrong={}), titles, goes_on=False)
     flow = filled.agenda.top or top
-    clear = {name: value for name, value in flow.answers.items() if name not in said.unclear}
-    asks = tuple(dict.fromkeys((*said.unclear, *top.asks)))
-    changes: dict[str, Any] = {"answers": clear, "asks": asks, "choices": said.unclear}
+    clear = {name: value for name, value in flow.answers.items() if name not in grounded.unclear}
+    asks = tuple(dict.fromkeys((*grounded.unclear, *top.asks)))
+    changes: dict[str, Any] = {"answers": clear, "asks": asks, "choices": grounded.unclear}
     if len(clear) < len(flow.answers) and not flow.is_final:
         changes |= {"parts": {}, "pending": None}
-    reason = f"which is meant is not clear: {', '.join(said.unclear)}"
+    reason = f"which is meant is not clear: {', '.join(grounded.unclear)}"
     return replace(filled, agenda=filled.agenda.with_top(flow.model_copy(update=changes)), reason=reason)
 
 

@@ -94,7 +94,7 @@ class Request:
     def opens(self) -> bool:
         """Whether it opens a conversation, so that its text is all that was asked."""
         situation = self.situation
-        return not self.summaries and (situation is None or not (situation.said or self.goes_on or situation.done))
+        return not self.summaries and (situation is None or not (situation.messages or self.goes_on or situation.done))
 
     @property
     def ways(self) -> tuple["Request", ...]:
@@ -102,12 +102,12 @@ class Request:
 
         "Yes please, do that" is found by the question; a new subject by the message alone.
         """
-        if self.situation is None or not self.situation.said:
+        if self.situation is None or not self.situation.messages:
             return (self,)
         ways = [self]
         if self.summaries:
             ways.append(replace(self, summaries=()))
-        last = self.situation.said[-1]
+        last = self.situation.messages[-1]
         questions = [] if last.role == "user" else _QUESTION.findall(last.content)
         if questions:
             ways.append(replace(self, summaries=(questions[-1].strip(),)))

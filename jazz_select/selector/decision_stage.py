@@ -87,8 +87,8 @@ def decider_deadline(deadline: Deadline) -> Deadline:
 def _state(request: Request) -> str:
     earlier: list[str] = []
     situation = request.situation
-    if situation is not None and situation.said:
-        for message in situation.said[-_SUMMARIES:]:
+    if situation is not None and situation.messages:
+        for message in situation.messages[-_SUMMARIES:]:
             earlier.append(f"{message.role}: {clean_beginning(message.content, SUMMARY_LIMIT)}")
     else:
         earlier = [clean_beginning(each, SUMMARY_LIMIT) for each in request.summaries[-_SUMMARIES:]]

@@ -200,7 +200,7 @@ class ConversationContext:
     """The context of a choice within a conversation.
 
     Attributes:
-        said: The messages of both sides, in order.
+        messages: The messages of both sides, in order.
         left_out: Number of earlier messages left out.
         under_way: The unfinished flows, the current one first. They are always offered, and can be called off.
         facts: What holds for every conversation, one fact a line.
@@ -217,7 +217,7 @@ class ConversationContext:
         calls: The calls made so far as data, by the turn in which they were made; 0 is the current one.
     """
 
-    said: Sequence[Message] = ()
+    messages: Sequence[Message] = ()
     left_out: int = 0
     under_way: Sequence[UnderWay] = ()
     facts: str = ""
@@ -621,16 +621,16 @@ def _add_conversation(
     root: ET.Element, context: ConversationContext, summaries: Sequence[str], notes: list[str]
 ) -> None:
     """Add the messages of a conversation, or without them the summaries."""
-    if not context.said and not summaries:
+    if not context.messages and not summaries:
         return
     conversation = ET.SubElement(root, "conversation")
-    if not context.said:
+    if not context.messages:
         for summary in at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
             add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
         return
     if context.left_out:
         conversation.set("left_out", f"{context.left_out} earlier messages")
-    for message in context.said:
+    for message in context.messages:
         add_text(conversation, "user" if message.role == "user" else "assistant", message.content)
 
 
@@ -767,7 +767,7 @@ def growing_prompt(
     not shown. `examples` of a flow are the most similar ones first.
     """
     notes: list[str] = []
-    growing = situation.growing or PromptHistory(turn=1, message_turns=(0,) * len(situation.said))
+    growing = situation.growing or PromptHistory(turn=1, message_turns=(0,) * len(situation.messages))
     view = _view(candidates, growing, flows, tokens, notes, situation.procedures)
     called = {each: card.id for each, card in view.by_id.items()}
     root = ET.Element("selection")
@@ -879,7 +879,7 @@ def _conversation(view: _View, situation: ConversationContext, growing: PromptHi
         conversation.set("left_out", f"{growing.left_out} earlier turns")
     cards = [(each.turn, card) for each, card in zip(view.shown, view.cards, strict=True)]
     calls = [(made_in or growing.turn, text) for made_in, text in situation.calls]
-    for message, turn in zip(situation.said, growing.message_turns, strict=True):
+    for message, turn in zip(situation.messages, growing.message_turns, strict=True):
         while calls and calls[0][0] < turn:
             add_text(conversation, "calls", calls.pop(0)[1])
         while cards and cards[0][0] <= turn:

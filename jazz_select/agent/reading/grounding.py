@@ -126,7 +126,7 @@ class Grounded(NamedTuple):
     times: int = 1
 
 
-NOTHING_SAID: Final = Grounded()
+NO_VALUES: Final = Grounded()
 
 
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:

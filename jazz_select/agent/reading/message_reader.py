@@ -198,7 +198,7 @@ class MessageReader:
         unfit = unfit_answer(lacking, message, context)
         if unfit:
             refused = await self._with_values(waiting, unfit)
-            if refused.said.wrong:
+            if refused.grounded.wrong:
                 return refused
         times = readings_of_time(lacking, message, context, beside=self._open_inputs(state, waiting))
         if times:
@@ -206,7 +206,7 @@ class MessageReader:
         unclear = understood_answer(lacking, message, context, whole=True)
         if not unclear:
             return None
-        return Reading(said=Grounded(unclear=unclear))
+        return Reading(grounded=Grounded(unclear=unclear))
 
     def _open_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs of a flow that have no value, those that it asks for first."""
@@ -222,7 +222,7 @@ class MessageReader:
         readings = [await self._with_values(waiting, each) for each in times]
         passing: list[Reading] = []
         for reading in readings:
-            if not (reading.said.wrong or reading.said.refusal or reading.notes):
+            if not (reading.grounded.wrong or reading.grounded.refusal or reading.notes):
                 passing.append(reading)
         if len(times) == 1 or len(passing) == 1:
             return (passing or readings)[0]
@@ -230,9 +230,9 @@ class MessageReader:
         *days, time_input = times[0]
         unclear = {time_input: tuple(each[time_input] for each in times)}
         if not days:
-            return Reading(said=Grounded(unclear=unclear))
+            return Reading(grounded=Grounded(unclear=unclear))
         with_day = await self._with_values(waiting, {name: times[0][name] for name in days})
-        return replace(with_day, said=with_day.said._replace(unclear=unclear))
+        return replace(with_day, grounded=with_day.grounded._replace(unclear=unclear))
 
     def _for_model(self, state: TurnState, top: OpenFlow) -> Reading | None:
         """Read whether a message answers the model that is at work on a flow, or calls the flow off."""
@@ -252,18 +252,20 @@ class MessageReader:
         return read_consent(state.request.message, Asked(words=f"{flow.name} {self.selections.titles.flow(flow.name)}"))
 
     async def _with_values(self, waiting: OpenFlow, answers: Mapping[str, Any]) -> Reading:
-        said, notes = await self.selections.check_values(waiting.name, Grounded(values=answers))
-        return Reading(said=said, notes=notes)
+        grounded, notes = await self.selections.check_values(waiting.name, Grounded(values=answers))
+        return Reading(grounded=grounded, notes=notes)
 
     async def _read_several(self, waiting: OpenFlow, several: Sequence[Mapping[str, Any]]) -> Reading:
         """Return the reading of an answer that names several objects: the flow is wished for with each."""
         wishes: list[Wish] = []
         notes: tuple[str, ...] = ()
         for each in several:
-            said, more = await self.selections.check_values(waiting.name, Grounded(values={**waiting.answers, **each}))
-            wishes.append(Wish(waiting.name, said))
+            grounded, more = await self.selections.check_values(
+                waiting.name, Grounded(values={**waiting.answers, **each})
+            )
+            wishes.append(Wish(waiting.name, grounded))
             notes += more
-        return Reading(said=new_in(wishes[0].said, waiting), wishes=tuple(wishes), notes=notes)
+        return Reading(grounded=new_in(wishes[0].grounded, waiting), wishes=tuple(wishes), notes=notes)
 
     async def _with_rest(self, state: TurnState, reading: Reading, rest: str, *, answered: str) -> Reading:
         """Read the words beside a yes or a no: the flows that they ask for, if they surely do."""

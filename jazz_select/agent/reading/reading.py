@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from jazz_select.agent.conversation import FlowKey
-from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded
+from jazz_select.agent.reading.grounding import NO_VALUES, Grounded
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.stages import UserQuestion
@@ -23,7 +23,7 @@ class Wish(NamedTuple):
     """
 
     flow: str
-    said: Grounded = NOTHING_SAID
+    grounded: Grounded = NO_VALUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Reading:
     repeats: bool = False
     proposal: Literal["", "yes", "no"] = ""
     picked: PickedOption = ""
-    said: Grounded = NOTHING_SAID
+    grounded: Grounded = NO_VALUES
     wishes: tuple[Wish, ...] = ()
     is_sure: bool = False
     is_held: bool = False
@@ -99,7 +99,7 @@ class Reading:
     @property
     def says_values(self) -> bool:
         """Whether it says anything of the inputs of the waiting flow."""
-        return self.said != NOTHING_SAID
+        return self.grounded != NO_VALUES
 
 
 class Able(NamedTuple):

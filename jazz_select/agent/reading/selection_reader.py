@@ -20,7 +20,7 @@ from jazz_select.agent.reading.bare_answer import (
 )
 from jazz_select.agent.reading.choice_answer import unknown_choice
 from jazz_select.agent.reading.grounding import (
-    NOTHING_SAID,
+    NO_VALUES,
     Grounded,
     Refusal,
     Wanted,
@@ -133,7 +133,7 @@ class SelectionReader:
         if state.pending is not None:
             texts: list[str] = []
             for wish in reading.wishes:
-                texts += [value for value in wish.said.values.values() if isinstance(value, str)]
+                texts += [value for value in wish.grounded.values.values() if isinstance(value, str)]
             reading = replace(reading, is_only=says_only(message), is_more=says_also(message, texts))
         remaining = [flow for flow in state.agenda.flows if flow.key not in off]
         if not remaining or state.agenda.waiting is None:
@@ -222,8 +222,8 @@ class SelectionReader:
                 continue
             examples = {name: want.declared.example for name, want in wanted.items() if want.declared is not None}
             checked = await self._check_values(wish.flow, thing_named(wanted, examples, state.request.message))
-            said = Grounded(values=checked.values, wrong=checked.wrong, refusal=checked.refusal)
-            wishes.append(Wish(wish.flow, said))
+            grounded = Grounded(values=checked.values, wrong=checked.wrong, refusal=checked.refusal)
+            wishes.append(Wish(wish.flow, grounded))
         return replace(reading, wishes=tuple(wishes))
 
     def is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
@@ -278,14 +278,14 @@ class SelectionReader:
         wishes: list[Wish] = []
         notes: list[str] = []
         for name in found.names:
-            grounded = await self._ground_inputs(state, name, found.decision, notes)
-            if len(grounded) == 1 and grounded[0].values and self.flows.may_write(self.flows.find(name)):
+            objects = await self._ground_inputs(state, name, found.decision, notes)
+            if len(objects) == 1 and objects[0].values and self.flows.may_write(self.flows.find(name)):
                 # A small number may be the count itself: "twice", read as a quantity of 2.
-                counts = [value for value in grounded[0].values.values() if isinstance(value, int) and 1 < value < 10]  # noqa: PLR2004
+                counts = [value for value in objects[0].values.values() if isinstance(value, int) and 1 < value < 10]  # noqa: PLR2004
                 if not counts and says_twice(state.request.message):
-                    grounded = [grounded[0]._replace(times=2)]
-            for said in grounded:
-                wishes.append(Wish(name, said))
+                    objects = [objects[0]._replace(times=2)]
+            for grounded in objects:
+                wishes.append(Wish(name, grounded))
         return tuple(wishes), tuple(notes)
 
     async def _ground_inputs(self, state: TurnState, name: str, decision: Decision, notes: list[str]) -> list[Grounded]:
@@ -305,7 +305,7 @@ class SelectionReader:
             offered.extend(values[0] for values in flow.choices.values() if len(values) == 1)
         view = ConversationView.from_turn(state, self.titles.flow)
         heard = (*view.user_messages, *agreed_offer(view.last_answer, state.request.message))
-        said: list[Grounded] = []
+        grounded: list[Grounded] = []
         context = reading_context(state.request)
         for values in objects:
             # Looking for many values in a long message would block the event loop for too long.
@@ -319,8 +319,8 @@ class SelectionReader:
             for note in (*more, *refused):
                 if note not in notes:
                     notes.append(note)
-            _add_object(said, checked)
-        return said
+            _add_object(grounded, checked)
+        return grounded
 
     async def _with_inputs(self, state: TurnState, reading: Reading, waiting: OpenFlow, *, chosen: bool) -> Reading:
         """Add what a message says of the inputs of a waiting flow that it goes on with, or that may mean it."""
@@ -334,22 +334,22 @@ class SelectionReader:
         flags, notes = await read_flags(self.decider, wanted, waiting.asks, asked=asked, message=state.request.message)
         reading = replace(reading, notes=(*reading.notes, *notes))
         unclear = {name: values for name, values in own[0].unclear.items() if name not in flags}
-        said = own[0]._replace(values={**own[0].values, **flags}, unclear=unclear)
-        said = new_in(said, waiting, state.request.message)
-        has_none = not (said.values or said.taken_back or said.wrong or said.unclear)
+        grounded = own[0]._replace(values={**own[0].values, **flags}, unclear=unclear)
+        grounded = new_in(grounded, waiting, state.request.message)
+        has_none = not (grounded.values or grounded.taken_back or grounded.wrong or grounded.unclear)
         if has_none and len(own) == 1 and self.model is None:
             # No model of the agent reads values, so the rules do.
-            said, notes = await self._read_plain_values(state, waiting, reading, said, chosen=chosen)
+            grounded, notes = await self._read_plain_values(state, waiting, reading, grounded, chosen=chosen)
             reading = replace(reading, notes=(*reading.notes, *notes))
-        if _names_another_wish(state, waiting, said, is_yes=reading.answer == "unclear"):
+        if _names_another_wish(state, waiting, grounded, is_yes=reading.answer == "unclear"):
             # What is for the other wish takes no place of this one.
-            said = NOTHING_SAID
-        elif len(own) == 1 and _is_one_more(state, waiting, said):
-            return _with_one_more(reading, waiting, said)
-        return replace(reading, said=said)
+            grounded = NO_VALUES
+        elif len(own) == 1 and _is_one_more(state, waiting, grounded):
+            return _with_one_more(reading, waiting, grounded)
+        return replace(reading, grounded=grounded)
 
     async def _read_plain_values(
-        self, state: TurnState, waiting: OpenFlow, reading: Reading, said: Grounded, *, chosen: bool
+        self, state: TurnState, waiting: OpenFlow, reading: Reading, grounded: Grounded, *, chosen: bool
     ) -> tuple[Grounded, tuple[str, ...]]:
         """Return what rules read of the inputs of a waiting flow: values, readings of one, or that it is no choice."""
         plain = self._plain_values(state, waiting, reading, chosen=chosen)
@@ -362,25 +362,25 @@ class SelectionReader:
         is_repeated = self._repeats(state, waiting, reading)
         if not plain and not (chosen and is_repeated):
             unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
-            said = said._replace(unclear=unclear)
+            grounded = grounded._replace(unclear=unclear)
         wrong: Mapping[str, str] = {}
-        if not plain and not said.unclear and not is_repeated:
+        if not plain and not grounded.unclear and not is_repeated:
             wrong = unknown_choice(lacking, message)
-        return await self.check_values(waiting.name, said._replace(values=plain, wrong=wrong))
+        return await self.check_values(waiting.name, grounded._replace(values=plain, wrong=wrong))
 
     async def _objects_for(
         self, state: TurnState, reading: Reading, waiting: OpenFlow
     ) -> tuple[Reading, list[Grounded]]:
         """Return what a model read for a waiting flow, once for each object; it is asked if none has read it yet."""
-        own = [wish.said for wish in reading.wishes if wish.flow == waiting.name]
+        own = [wish.grounded for wish in reading.wishes if wish.flow == waiting.name]
         if not own and reading.selection is not None:
             notes: list[str] = []
             own = await self._ground_inputs(state, waiting.name, reading.selection.decision, notes)
             reading = replace(reading, notes=(*reading.notes, *notes))
-        if own and own[0] != NOTHING_SAID:
+        if own and own[0] != NO_VALUES:
             return reading, own
         read = await self._read_for(state, replace(reading, wishes=(Wish(waiting.name),)), [waiting.name])
-        return replace(reading, notes=read.notes), [wish.said for wish in read.wishes]
+        return replace(reading, notes=read.notes), [wish.grounded for wish in read.wishes]
 
     def _plain_values(
         self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
@@ -450,8 +450,8 @@ class SelectionReader:
             if wish.flow not in names:
                 wishes.append(wish)
                 continue
-            for said in await self._ground_inputs(state, wish.flow, read.decision, notes):
-                wishes.append(Wish(wish.flow, wish.said if said == NOTHING_SAID else said))
+            for grounded in await self._ground_inputs(state, wish.flow, read.decision, notes):
+                wishes.append(Wish(wish.flow, wish.grounded if grounded == NO_VALUES else grounded))
         return replace(reading, wishes=tuple(wishes), notes=(*reading.notes, *notes))
 
     def missing_inputs(self, state: TurnState, waiting: OpenFlow) -> dict[str, Wanted]:
@@ -522,11 +522,11 @@ class SelectionReader:
         checking = check_inputs(self.flows.find(name), values, self.flows.tools)
         return await run_within_budget(checking, what="a check")
 
-    async def check_values(self, name: str, said: Grounded) -> tuple[Grounded, tuple[str, ...]]:
+    async def check_values(self, name: str, grounded: Grounded) -> tuple[Grounded, tuple[str, ...]]:
         """Apply the author's checks to the values."""
-        found = await self._check_values(name, said.values)
-        wrong = {**said.wrong, **found.wrong}
-        checked = said._replace(values=found.values, wrong=wrong, refusal=found.refusal)
+        found = await self._check_values(name, grounded.values)
+        wrong = {**grounded.wrong, **found.wrong}
+        checked = grounded._replace(values=found.values, wrong=wrong, refusal=found.refusal)
         return checked, tuple(found.notes.values())
 
 
@@ -561,30 +561,30 @@ def without_answered(wishes: Sequence[Wish], answered: str, top: OpenFlow | None
     own = top if top is not None and top.name == answered else None
     remaining: list[Wish] = []
     for wish in wishes:
-        is_new = bool(wish.said.values) and (own is None or bool(new_in(wish.said, own).values))
+        is_new = bool(wish.grounded.values) and (own is None or bool(new_in(wish.grounded, own).values))
         if wish.flow != answered or is_new:
             remaining.append(wish)
     return tuple(remaining)
 
 
-def new_in(said: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
+def new_in(grounded: Grounded, waiting: OpenFlow, message: str = "") -> Grounded:
     """Return what is new to a waiting flow of what was said of its inputs.
 
     Several values for an input that is known are new only if the `message` itself has one of them.
     """
     folded = message.casefold()
     values: dict[str, Any] = {}
-    for name, value in said.values.items():
+    for name, value in grounded.values.items():
         if waiting.answers.get(name) == value:
             continue
         if name in waiting.asks or not _is_found(waiting, name, value):
             values[name] = value
     unclear: dict[str, tuple[Any, ...]] = {}
-    for name, candidates in said.unclear.items():
+    for name, candidates in grounded.unclear.items():
         if name not in waiting.answers or any(str(value).casefold() in folded for value in candidates):
             unclear[name] = candidates
-    withdrawn = tuple(name for name in said.taken_back if name in waiting.answers)
-    return said._replace(values=values, unclear=unclear, taken_back=withdrawn, refused={})
+    withdrawn = tuple(name for name in grounded.taken_back if name in waiting.answers)
+    return grounded._replace(values=values, unclear=unclear, taken_back=withdrawn, refused={})
 
 
 def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
@@ -592,21 +592,21 @@ def _own_first(wishes: Sequence[Wish], waiting: OpenFlow) -> tuple[Wish, ...]:
     ordered = list(wishes)
     places = [place for place, wish in enumerate(wishes) if wish.flow == waiting.name]
     for place in places:
-        if waiting.has(wishes[place].said.values):
+        if waiting.has(wishes[place].grounded.values):
             ordered.insert(places[0], ordered.pop(place))
             break
     return tuple(ordered)
 
 
-def _names_another_wish(state: TurnState, waiting: OpenFlow, said: Grounded, *, is_yes: bool) -> bool:
+def _names_another_wish(state: TurnState, waiting: OpenFlow, grounded: Grounded, *, is_yes: bool) -> bool:
     """Whether values are those of another open wish for the flow that waits: all of them, or some beside a yes."""
-    if not said.values:
+    if not grounded.values:
         return False
-    changed = {**waiting.answers, **storable_fields(said.values)[0]}
+    changed = {**waiting.answers, **storable_fields(grounded.values)[0]}
     for other in state.agenda.flows:
         if other is waiting or other.name != waiting.name:
             continue
-        if other.answers == changed or (is_yes and other.has(said.values)):
+        if other.answers == changed or (is_yes and other.has(grounded.values)):
             return True
     return False
 
@@ -616,14 +616,14 @@ def known_values(state: TurnState, waiting: OpenFlow) -> dict[str, Any]:
     return {**waiting.answers, **state.request.context}
 
 
-def _add_object(said: list[Grounded], found: Grounded) -> None:
+def _add_object(grounded: list[Grounded], found: Grounded) -> None:
     """Add what was said for one object; the same once more is counted, and no object of its own."""
-    for place, known in enumerate(said):
+    for place, known in enumerate(grounded):
         if known._replace(times=1) == found:
             if found.values:
-                said[place] = known._replace(times=known.times + 1)
+                grounded[place] = known._replace(times=known.times + 1)
             return
-    said.append(found)
+    grounded.append(found)
 
 
 def _with_objects_named(reading: Reading, waiting: OpenFlow, own: Sequence[Grounded]) -> Reading:
@@ -634,18 +634,18 @@ def _with_objects_named(reading: Reading, waiting: OpenFlow, own: Sequence[Groun
     return replace(reading, wishes=(*named, *reading.wishes))
 
 
-def _with_one_more(reading: Reading, waiting: OpenFlow, said: Grounded) -> Reading:
+def _with_one_more(reading: Reading, waiting: OpenFlow, grounded: Grounded) -> Reading:
     """Return the reading of a message whose values are for another object than that of the flow that waits."""
     others = [each for each in reading.wishes if each.flow != waiting.name]
-    return replace(reading, said=NOTHING_SAID, wishes=(Wish(waiting.name), Wish(waiting.name, said), *others))
+    return replace(reading, grounded=NO_VALUES, wishes=(Wish(waiting.name), Wish(waiting.name, grounded), *others))
 
 
-def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
+def _is_one_more(state: TurnState, waiting: OpenFlow, grounded: Grounded) -> bool:
     """Whether values are said to be for one more object beside that of the flow that waits: "and also 30 to Lee".
 
     A number alone ("also make it 60") tells no other object.
     """
-    values = storable_fields(said.values)[0]
+    values = storable_fields(grounded.values)[0]
     texts = {name: value for name, value in values.items() if isinstance(value, str)}
     return waiting.is_for_another(texts) and says_also(state.request.message, [*texts.values()])
 
@@ -653,8 +653,8 @@ def _is_one_more(state: TurnState, waiting: OpenFlow, said: Grounded) -> bool:
 def _named_among(flows: Sequence[OpenFlow], named: Sequence[Grounded]) -> list[OpenFlow]:
     """Return those of several wishes for a flow that have the values that were named, all of them or else some."""
     found: list[OpenFlow] = []
-    for said in named:
-        values = storable_fields(said.values)[0]
+    for grounded in named:
+        values = storable_fields(grounded.values)[0]
         with_all = [flow for flow in flows if flow.has(values)]
         with_some = [flow for flow in flows if flow.count_shared(values)]
         if with_all:

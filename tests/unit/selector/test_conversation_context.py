@@ -24,7 +24,7 @@ EXCHANGING = UnderWay(flow_id=EXCHANGE, wanted="swap my shoes", waits_for="the s
 CANCELLING = UnderWay(flow_id=CANCEL, state="parked", wanted="cancel 60112", waits_for="Shall I go on, yes or no?")
 FACTS = 'today: "2026-03-05"'
 TALKING = ConversationContext(
-    said=SAID, left_out=3, under_way=(EXCHANGING, CANCELLING), facts=FACTS, confirms="Shall I?"
+    messages=SAID, left_out=3, under_way=(EXCHANGING, CANCELLING), facts=FACTS, confirms="Shall I?"
 )
 
 
@@ -94,7 +94,7 @@ def takes(_: str) -> tuple[str, ...]:
 
 RULES: list[Any] = [
     pytest.param(
-        ConversationContext(said=SAID), [], ["UNDER", "- off:", "- values:", "- confirm:"], id="nothing begun"
+        ConversationContext(messages=SAID), [], ["UNDER", "- off:", "- values:", "- confirm:"], id="nothing begun"
     ),
     pytest.param(
         ConversationContext(under_way=(EXCHANGING,)), ["- off:", "under way"], ["- confirm:"], id="a flow begun"
@@ -253,11 +253,11 @@ async def test_what_contradicts_itself_or_was_not_offered_is_asked_again_and_cha
 WITHOUT: list[Any] = [
     pytest.param(
         '{"confirm": {"is": "yes"}}',
-        ConversationContext(said=SAID, under_way=(EXCHANGING,)),
+        ConversationContext(messages=SAID, under_way=(EXCHANGING,)),
         id="a yes where nothing waits",
     ),
     pytest.param(
-        '{"off": ["1"]}', ConversationContext(said=SAID, confirms="Shall I?"), id="off where nothing is begun"
+        '{"off": ["1"]}', ConversationContext(messages=SAID, confirms="Shall I?"), id="off where nothing is begun"
     ),
 ]
 
@@ -306,7 +306,7 @@ async def test_what_was_done_last_is_offered_where_it_is_available(member: bool)
     registry = shop()
     members = guarded("member_discount", registry)
     model = ScriptedModel("[]", repeat=True)
-    done = ConversationContext(said=SAID, under_way=(EXCHANGING,), done=(members.id,))
+    done = ConversationContext(messages=SAID, under_way=(EXCHANGING,), done=(members.id,))
     selector = FlowSelector(model, registry)
     await selector.select("42", metadata("refund_order"), situation=done, context={"member": member})
     assert ("member_discount" in str(model.calls)) is member
@@ -338,7 +338,7 @@ HEARD: list[Any] = [
 async def test_recall_hears_the_question_that_was_asked_last(message: str, offered: list[str]) -> None:
     memory, model = ByWords(), ScriptedModel("{}", repeat=True)
     selector = FlowSelector(model, shop(), memory, "support")
-    said = ConversationContext(said=(SAID[0], QUESTION))
+    said = ConversationContext(messages=(SAID[0], QUESTION))
     result = await selector.select(message, episode_summaries=["The user said: swap my shoes"], situation=said)
     assert [each.flow_name for each in result.decision.candidates] == offered
     assert memory.asked == [

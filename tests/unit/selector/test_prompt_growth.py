@@ -53,7 +53,7 @@ class Talk:
         prompt = growing_prompt(
             request,
             [Candidate.from_metadata(each) for each in (metadata(*names) if names else [])],
-            ConversationContext(said=tuple(self.said), growing=growing, **situation),
+            ConversationContext(messages=tuple(self.said), growing=growing, **situation),
             flows=self.registry,
             tokens=self.tokens,
         )
