@@ -119,10 +119,10 @@ def none_line(evaluation: Evaluation) -> str:
         answered = f", and it was answered {none.answered:,} times, wrongly" if none.answered else ""
         return f"no case expects none{answered}"
     auroc = evaluation.measures["none-AUROC"]
-    apart = "" if auroc.value is None else f"; P(none) tells them apart with AUROC {auroc.value:.3f}"
+    apart = "" if auroc.value is None else f"; P(none) separates them with AUROC {auroc.value:.3f}"
     cases = "1 case expects none" if none.cases == 1 else f"{none.cases:,} cases expect none"
     if not evaluation.model and not none.answered:
-        return f"{cases}; without a model none is never answered{apart}"
+        return f'{cases}; without a model the answer is never "none"{apart}'
     precision = percent(evaluation.measures["none-precision"])
     recall = percent(evaluation.measures["none-recall"])
     f1 = "" if none.f1 is None else f", F1 {none.f1:.3f}"

@@ -174,7 +174,7 @@ class Outcomes:
         if not await in_thread(self._may_correct, entry):
             raise ConfigError(
                 f"the log {PurePath(self.log.name).name} has no entry {entry!r:.80}: pass a result of this selector, "
-                "or its `logged`; of what another one selected, tell that one"
+                "or its `logged`; feedback on another selector's result goes to that selector"
             )
         await in_thread(partial(self.log.correct, entry, names, note=note, source=source))
         if self.audit is not None and source is not None and source.kind == "person":

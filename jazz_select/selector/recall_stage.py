@@ -197,6 +197,6 @@ def _compare_confidence(case: Case, expected: float | None, budget: float | None
     if confidence is None or expected is None or budget is None:
         return "its confidence is not known"
     return (
-        f"confidence {confidence:.3f}; of answers as sure {expected:.1%} are expected to be wrong, "
-        f"and {budget:.1%} may be"
+        f"confidence {confidence:.3f}; of answers this sure, {expected:.1%} are expected to be wrong, "
+        f"and the budget is {budget:.1%}"
     )

@@ -246,7 +246,7 @@ async def test_recall_leaves_half_of_its_errors_to_a_decider() -> None:
     both = await selector(memory, ScriptedModel(), decider=decider, max_error=0.01).select("x")
     assert stages(both.decision) == [("recall", "handed_on"), ("decider", "decided"), ("chat", "skipped")]
     assert both.decision.stages[0].why == (
-        "confidence 0.993; of answers as sure 0.8% are expected to be wrong, and 0.5% may be"
+        "confidence 0.993; of answers this sure, 0.8% are expected to be wrong, and the budget is 0.5%"
     )
 
 

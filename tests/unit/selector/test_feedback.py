@@ -112,7 +112,7 @@ async def test_what_another_selector_selected_is_told_to_that_one(
     async with FlowSelector(None, registry, memory, "shop", log=tmp_path / "another.db") as other:
         result = await other.select("my money back")
     for entry in (result, result.logged):
-        with pytest.raises(ConfigError, match="tell that one"):
+        with pytest.raises(ConfigError, match="goes to that selector"):
             await selector.feedback(entry, right="track_order")
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM feedback").fetchone() == (0,)
