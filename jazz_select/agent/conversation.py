@@ -696,7 +696,10 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             return history
         given: Any = history or ()
         if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in given):  # pyright: ignore[reportUnknownVariableType] - callers without a type checker
-            msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
+            msg = (
+                "history must be a Conversation (Conversation.from_json reads a stored one) or a list of Messages, "
+                f"got {type(history).__name__}"
+            )
             raise ConfigError(msg)
         messages = [message for message in history or () if message.role in ("user", "assistant")]
         requests = [message for message in messages if message.role == "user"]

@@ -363,7 +363,7 @@ async def test_whatever_a_memory_fails_with_is_told(pack: FlowRegistry, error: E
         ({"context": {1: "x"}}, "context must be a mapping"),
         ({"context": {"rows": [0] * 10_000}}, "context holds more than 10000 values"),
         ({"context": {"text": "x" * 4_000_001}}, "context holds more than 4000000 characters"),
-        ({"history": [{"role": "user"}]}, "history is a Conversation"),
+        ({"history": [{"role": "user"}]}, "history must be a Conversation"),
         ({"history": "{}"}, "Conversation.from_json"),
     ],
 )
