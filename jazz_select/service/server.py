@@ -75,7 +75,7 @@ class PatientProtocol(HttpToolsProtocol):
             return
         if self._is_asked():
             self._forget()
-            if self.parser.should_upgrade():
+            if self.parser is not None and self.parser.should_upgrade():
                 # The parser reads nothing after such a head, so the connection cannot serve a second request.
                 self.cycle.keep_alive = False
             if not self.cycle.more_body:
