@@ -1,4 +1,4 @@
-"""Frameworks that are not there, or not in a version that fits: one line at import; and how long each part is."""
+"""Frameworks that are not there, or not in a version that fits: one line at import; and slots that stay thin."""
 
 import ast
 import subprocess
@@ -22,8 +22,6 @@ MODULES = {
     "fastmcp": "fastmcp",
     "langchain": "langchain",
 }
-MOST_LINES = 100
-"""Of a part, code: what tells one call from another is of its framework, and takes some lines in each."""
 
 
 def installed(folder: Path, package: str, number: str) -> None:
@@ -102,11 +100,6 @@ SHARED = {"__init__.py", "toolkit.py", "tool_search.py"}
 ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in SHARED]
 SEARCHERS = [path for path in ADAPTERS if "jazz_select.integrations.tool_search" in path.read_text("utf-8")]
 MOST_LINES_OF_A_SEARCHER = 60
-
-
-@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
-def test_a_part_is_short(path: Path) -> None:
-    assert 10 < code_lines(path) <= MOST_LINES
 
 
 @pytest.mark.spec("020.2")
