@@ -173,7 +173,11 @@ def language_of(message: str) -> str:
 
     A script used by one language of the table tells it at once, if most of the letters are of it.
     """
-    return _most_told(_telling_words(folded(message[:LONGEST_READ]), _words_by_language()))
+    text = folded(message[:LONGEST_READ])
+    # A letter alone is short for a word of some language ("x", "d'"), but whoever types one may mean anything.
+    if len(text.strip()) == 1 and text.isascii():
+        return ""
+    return _most_told(_telling_words(text, _words_by_language()))
 
 
 def language_of_yes(message: str) -> str:

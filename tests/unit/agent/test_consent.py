@@ -243,9 +243,18 @@ def test_what_is_said_besides_may_take_a_yes_back(message: str, asked: Asked, sa
 
 @pytest.mark.parametrize(
     ("message", "language"),
-    [("si es", ""), ("non lo so", ""), ("no thanks", "en"), ("no", ""), ("42", ""), ("カメラ", "ja"), ("Камера", "ru")],
+    [
+        ("si es", ""),
+        ("non lo so", ""),
+        ("no thanks", "en"),
+        ("no", ""),
+        ("42", ""),
+        ("x", ""),
+        ("カメラ", "ja"),
+        ("Камера", "ru"),
+    ],
 )
-def test_a_word_of_several_languages_tells_none_of_them(message: str, language: str) -> None:
+def test_a_word_of_several_languages_or_a_letter_tells_none(message: str, language: str) -> None:
     assert language_of(message) == language
 
 
