@@ -222,7 +222,7 @@ class Kind:
 
 _ABOUT: Mapping[Severity, Mapping[str, str]] = {
     Severity.ERROR: {
-        "unreadable-file": "A file of flows or cases cannot be read, or its code fails.",
+        "unreadable-file": "A file of flows, tools or cases cannot be read, or its code fails.",
         "invalid-flow": "A field of a flow is missing or wrong, so that it does not load.",
         "duplicate-name": "Two different flows have one name.",
         "missing-part": "A composite names a part that does not exist, or contains itself.",
