@@ -122,16 +122,16 @@ def _blocked_text(run: FlowRun, titles: Titles, contact: str) -> str:
     if flow is not None and flow.manual and (own := _filled_reply(flow, run)):
         return own
     name, effects = titles.flow(run.flow), _effects_of(run, titles)
-    lacking: dict[str, None] = {}
+    blocked_titles: dict[str, None] = {}
     for part in run.all:
         if part.status == "blocked" and not part.parts:
-            lacking[titles.flow(part.flow)] = None
+            blocked_titles[titles.flow(part.flow)] = None
     done = join_sentences(*(worded(part, titles) for part in run.parts if part.status == "done"))
     if effects and not done:
         done = titles.done_already(effects)
     key = "blocked_begun" if done else "blocked"
-    if lacking and name not in lacking:
-        blocked = say(f"{key}_by", title=name, what=", ".join(lacking))
+    if blocked_titles and name not in blocked_titles:
+        blocked = say(f"{key}_by", title=name, what=", ".join(blocked_titles))
     else:
         blocked = say(key, title=name)
     return join_sentences(blocked, done, _turn_to(contact))
@@ -163,7 +163,7 @@ def _effects_of(run: FlowRun, titles: Titles) -> list[str]:
     calls = [call for part in run.all for call in part.ran]
     effects = titles.effects(calls)
     for call in calls:
-        # It failed only after it was made: what it destroyed is gone.
+        # The call failed only after it was made: what it destroyed is gone.
         if call.final and call.tool in unread:
             effects.append(call.tool)
     return list(dict.fromkeys(effects))

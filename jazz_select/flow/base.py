@@ -672,7 +672,7 @@ class BaseFlow:
 
     def joined(self, registry: FlowRegistry) -> None:
         """Look up part names in this registry from now on."""
-        # Weakly: a flow must not keep every registry alive that it was ever in.
+        # Use a weak reference: a flow must not keep every registry alive that it was in.
         others = (home for home in self._homes if home() is not registry and home() is not None)
         self._homes = (*others, ref(registry))
 
@@ -886,13 +886,13 @@ def _is_only_called(flow: BaseFlow, part: FlowPart) -> bool:
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:
     """Refuse flows whose required tools are not connected."""
-    lacking: dict[str, tuple[str, ...]] = {}
+    unconnected: dict[str, tuple[str, ...]] = {}
     for flow in flows:
         names = flow.lacks(connected)
         if names:
-            lacking[flow.name] = names
-    if lacking:
-        raise UnconnectedToolsError(lacking, connected=connected)
+            unconnected[flow.name] = names
+    if unconnected:
+        raise UnconnectedToolsError(unconnected, connected=connected)
 
 
 def flows_digest(flows: Iterable[BaseFlow]) -> str:

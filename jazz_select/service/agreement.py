@@ -136,11 +136,11 @@ class Agreement:
             if current is not None and current.digest == digest:
                 return None
             self._check_may_write(current)
-            lacking = [name for name, theirs in (await self._catalogue.others()).items() if theirs != digest]
-            if current is None or not lacking:
+            differing = [name for name, theirs in (await self._catalogue.others()).items() if theirs != digest]
+            if current is None or not differing:
                 return await self._write_index(digest, flows, sync)
             if asyncio.get_running_loop().time() >= until:
-                raise OtherFilesError(self._catalogue.scope, version=current.number, replicas=lacking)
+                raise OtherFilesError(self._catalogue.scope, version=current.number, replicas=differing)
             await self._wait(_LOOK_S)
 
     async def _write_index(

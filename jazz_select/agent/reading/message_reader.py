@@ -171,21 +171,21 @@ class MessageReader:
         Where a value fits two inputs that were asked for, a model reads which one is meant. A value with several
         readings is asked about.
         """
-        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
+        message, missing = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
-        several = several_answers(lacking, waiting.choices, message)
+        several = several_answers(missing, waiting.choices, message)
         if len(several) > 1:
             return await self._read_several(waiting, several)
-        fitting = fitting_inputs(lacking, message, context)
+        fitting = fitting_inputs(missing, message, context)
         is_offered = any(value in waiting.choices.get(name, ()) for name, value in fitting.items())
         if self.selections.able.reads and len(fitting) > 1 and not is_offered:
             return None
         # The first that gives a value counts; a place ("the second") is none where the value itself is offered.
         answers: Mapping[str, Any] = {}
         if not is_offered:
-            answers = named_reading(waiting, lacking, message)
-        answers = answers or bare_answer(lacking, message, context)
-        answers = answers or named_choice(waiting, lacking, message)
+            answers = named_reading(waiting, missing, message)
+        answers = answers or bare_answer(missing, message, context)
+        answers = answers or named_choice(waiting, missing, message)
         answers = answers or answers_in_order(self._open_inputs(state, waiting), message, context)
         if answers:
             return await self._with_values(waiting, answers)
@@ -193,17 +193,17 @@ class MessageReader:
 
     async def _read_refused(self, state: TurnState, waiting: OpenFlow) -> Reading | None:
         """Read a message that gives no value at once: one to be refused with the reason, or several readings."""
-        message, lacking = state.request.message, self.selections.missing_inputs(state, waiting)
+        message, missing = state.request.message, self.selections.missing_inputs(state, waiting)
         context = reading_context(state.request)
-        unfit = unfit_answer(lacking, message, context)
+        unfit = unfit_answer(missing, message, context)
         if unfit:
             refused = await self._with_values(waiting, unfit)
             if refused.grounded.wrong:
                 return refused
-        times = readings_of_time(lacking, message, context, beside=self._open_inputs(state, waiting))
+        times = readings_of_time(missing, message, context, beside=self._open_inputs(state, waiting))
         if times:
             return await self._read_time(waiting, times)
-        unclear = understood_answer(lacking, message, context, whole=True)
+        unclear = understood_answer(missing, message, context, whole=True)
         if not unclear:
             return None
         return Reading(grounded=Grounded(unclear=unclear))

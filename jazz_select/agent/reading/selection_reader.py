@@ -353,7 +353,7 @@ class SelectionReader:
     ) -> tuple[Grounded, tuple[str, ...]]:
         """Return what rules read of the inputs of a waiting flow: values, readings of one, or that it is no choice."""
         plain = self._plain_values(state, waiting, reading, chosen=chosen)
-        message, lacking = state.request.message, self.missing_inputs(state, waiting)
+        message, missing = state.request.message, self.missing_inputs(state, waiting)
         is_asked_to_begin = not waiting.asks and state.pending is None
         is_statement = QUESTION_MARKS.isdisjoint(message) and not behind_correction(message)
         if not plain and is_asked_to_begin and is_statement:
@@ -361,11 +361,11 @@ class SelectionReader:
             plain = bare_answer(self.inputs(state, waiting.name), message, reading_context(state.request))
         is_repeated = self._repeats(state, waiting, reading)
         if not plain and not (chosen and is_repeated):
-            unclear = understood_answer(lacking, message, reading_context(state.request), whole=False)
+            unclear = understood_answer(missing, message, reading_context(state.request), whole=False)
             grounded = grounded._replace(unclear=unclear)
         wrong: Mapping[str, str] = {}
         if not plain and not grounded.unclear and not is_repeated:
-            wrong = unknown_choice(lacking, message)
+            wrong = unknown_choice(missing, message)
         return await self.check_values(waiting.name, grounded._replace(values=plain, wrong=wrong))
 
     async def _objects_for(
@@ -386,12 +386,12 @@ class SelectionReader:
         self, state: TurnState, waiting: OpenFlow, reading: Reading, *, chosen: bool
     ) -> Mapping[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
-        message, lacking, found = state.request.message, self.missing_inputs(state, waiting), reading.selection
+        message, missing, found = state.request.message, self.missing_inputs(state, waiting), reading.selection
         context = reading_context(state.request)
         corrected = corrections(self.inputs(state, waiting.name), waiting.answers, message, context)
         if corrected:
             return corrected
-        declared = next((want.declared for want in lacking.values()), None)
+        declared = next((want.declared for want in missing.values()), None)
         if declared is not None and declared.question:
             # After an author's question every word may be a value, unless it repeats the request.
             is_other = self._repeats(state, waiting, reading)
@@ -399,7 +399,7 @@ class SelectionReader:
             is_other = chosen or _names_a_flow(found, message)
         if is_other:
             return {}
-        return plain_answer(lacking, message, context)
+        return plain_answer(missing, message, context)
 
     def _is_one_word_answer(self, state: TurnState, waiting: OpenFlow, found: FlowSelectionResult) -> bool:
         """Whether a message is one word after an author's question, which recall only finds likely to mean a flow."""

@@ -21,7 +21,7 @@ from jazz_select.routing.schemas.places import (
     wrapper_paths,
 )
 from jazz_select.routing.schemas.reduction import without_fields
-from jazz_select.routing.tools.tool import SECRETS, ContextInputs, Tool, lacking_context, withheld_names
+from jazz_select.routing.tools.tool import SECRETS, ContextInputs, Tool, missing_context, withheld_names
 from jazz_select.text import beginning, some_of
 from jazz_select.words import by_spelling, excess_of_names, folded_name
 
@@ -306,7 +306,7 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
     paths = {name: path_of(schema, name) for name in declared}
     places = {path: name for name, path in paths.items()}
     used: dict[str, str] = {}
-    lacking: dict[str, str] = {}
+    missing: dict[str, str] = {}
     problem = ""
     for path in dict.fromkeys((*_input_paths_of(schema), *places)):
         name = places.get(path, ".".join(path))
@@ -320,12 +320,12 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
                 listed = " and ".join(map(repr, found))
                 problem = f"the context holds {listed}, and either may be meant by its input {name!r}; give one of them"
         elif name in declared:
-            lacking[name] = declared[name]
+            missing[name] = declared[name]
     if keys.excess:
         problem = f"the context holds {keys.excess}; give what identifies it instead"
     elif tool.context_inputs is None and not used and _is_closed(schema):
         return tool  # it takes nothing that the context holds, declared or not
-    hidden = {**used, **lacking}
+    hidden = {**used, **missing}
     shown, objects = _reduce_schema(schema, tuple(paths[name] for name in hidden))
     inputs = ContextInputs(
         schema=schema,
@@ -336,6 +336,6 @@ def _with_inputs(tool: Tool, keys: _Keys) -> Tool:
         paths=paths,
         withheld=withheld_names(_wrapper_paths_of(schema), paths.values(), keys.alike),
         objects=objects,
-        problem=problem or lacking_context(schema, lacking),
+        problem=problem or missing_context(schema, missing),
     )
     return replace(tool, input_schema=inputs.shown, context_inputs=inputs)

@@ -189,7 +189,7 @@ class Tool:
             paths=paths,
             withheld=withheld_names((), [*paths.values()]),
             objects=objects_to_make(whole, [*paths.values()]),
-            problem=lacking_context(whole, keys),
+            problem=missing_context(whole, keys),
         )
         object.__setattr__(self, "input_schema", inputs.shown)
         object.__setattr__(self, "context_inputs", inputs)
@@ -313,16 +313,16 @@ def _check_declared(tool: str, keys: Mapping[str, str], schema: Mapping[str, Any
         raise ToolError(tool, f"from_context names {', '.join(unknown)}, which is no input of it; {there}")
 
 
-def lacking_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
-    """Return why no call can be made without these inputs, whose keys the context lacks; empty if all have defaults."""
-    lacking: list[str] = []
+def missing_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
+    """Return why no call can be made without these inputs, which are not in the context; empty if all have defaults."""
+    missing: list[str] = []
     for name, key in keys.items():
         part = part_at(schema, path_of(schema, name))
         if "default" not in mapping(part):
-            lacking.append(key)
-    if not lacking:
+            missing.append(key)
+    if not missing:
         return ""
-    named = " and ".join(map(repr, lacking))
+    named = " and ".join(map(repr, missing))
     return f"it needs {named} from the context, which has none; give it with context="
 
 
