@@ -51,7 +51,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 def markdown(text: str) -> str:
     """Return a text as Markdown that renders literally, on one line and cut."""
     escaped = _MARKS.sub(_escape, one_cell(text))
-    # A word joiner, which nobody sees, keeps a forge from reading a name or a number there.
+    # An invisible word joiner keeps GitHub and the like from linking a name or a number.
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
@@ -99,9 +99,7 @@ class Framed:
 
     def _repr_html_(self) -> str:
         rows, columns = self._frame()
-        cells: list[list[str]] = []
-        for row in rows:
-            cells.append([table_cell(row[name]) for name in columns])
+        cells = [[table_cell(row[name]) for name in columns] for row in rows]
         return page_html(rows_html(columns, cells, str(self)))
 
     def _frame(self) -> Frame:

@@ -305,8 +305,7 @@ def _make_flow(
     if next(counted) > MOST_PARTS:
         raise FlowValidationError(own.name, "flows", f"has more than {MOST_PARTS} parts of parts")
     known: dict[str, Any] = {"registry": registry, "replace": True}
-    for name in _DEFINED:
-        known[name] = getattr(own, name)
+    known |= {name: getattr(own, name) for name in _DEFINED}
     for each in fields(extra):
         known[each.name] = getattr(extra, each.name)
     parts: list[tuple[str, FlowPart]] = []

@@ -45,8 +45,7 @@ class FlowChanges:
         new = sorted(after.keys() - before.keys())
         renamed = _find_renamed({name: before[name] for name in gone}, {name: after[name] for name in new})
         earlier_names = {name: name for name in before.keys() & after.keys()}
-        for old, now in renamed.items():
-            earlier_names[now] = old
+        earlier_names.update({now: old for old, now in renamed.items()})
         changed: dict[str, tuple[str, ...]] = {}
         for name in sorted(earlier_names):
             fields = _different(before[earlier_names[name]], after[name])
@@ -502,7 +501,7 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     if has_lost_flow:
         effect = Effect.GONE
     elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and rightness in {0, 1}:
-        # The first is wrong on both sides: with more confidence it may now be taken without a model.
+        # Both answers are wrong; a more confident one may now be taken without a model.
         is_surer = (after.confidence or 0) > (before.confidence or 0)
         effect = Effect.SURER if is_surer else Effect.NONE
     entered, left = _moved_candidates(before, after, flows)
@@ -741,7 +740,7 @@ class Gates:
         broken = [each.request for each in found.broken]
         moved = [each.request for each in found.moved]
         pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
-        # A case that lost its flow is labelled in one version only.
+        # If the flow of a case was removed, only one version labels the case.
         labelled = max(found.before.labelled, found.after.labelled)
         asked = found.after.requests
         more = found.after.asked - found.before.asked

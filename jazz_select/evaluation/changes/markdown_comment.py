@@ -24,8 +24,7 @@ def comment(found: Difference, *, most: int = MOST) -> str:
     Details are dropped first, and the number of dropped rows is stated.
     """
     parts = [MARKER, f"### jazz-select diff: {markdown(found.summary)}", ""]
-    for failure in found.failures:
-        parts.append(f"❌ {_cut(failure.message, 2 * _CELL)}")
+    parts += [f"❌ {_cut(failure.message, 2 * _CELL)}" for failure in found.failures]
     if found.failures:
         parts.append("")
     parts += [f"`{_code(found.base)}` → `{_code(found.head)}`", ""]
@@ -33,7 +32,7 @@ def comment(found: Difference, *, most: int = MOST) -> str:
     head = "\n".join(parts)
     notes = [f"> {_cut(note, 2 * _CELL)}" for note in found.notes]
     tail = "\n".join((*notes, "", "No model was asked."))
-    # The details get the rest, less some room for their headings.
+    # The details get what is left, less some room for their headings.
     room = most - _size(head) - _size(tail) - 500
     body = _changes([each for each in found.changes if not each.is_shuffle], room)
     body += _confusions(found, room - _size(body))

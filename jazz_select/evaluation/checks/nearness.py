@@ -365,9 +365,7 @@ def against_recall(
     if not requests:
         return
     places = {flow.name: place for place, flow in enumerate(asked.flows)}
-    owns: list[list[int]] = []
-    for names in labels:
-        owns.append([places[name] for name in names])
+    owns = [[places[name] for name in names] for names in labels]
     for at, best, _ in asked.astray(field.ask(requests), owns, _ASTRAY_CASE):
         yield at, asked.flows[best].name
 
@@ -462,7 +460,7 @@ def _separation(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
     """
     rows = np.arange(len(asked.whose))
     lead = asked.scores[rows, asked.whose][:, None] - asked.scores
-    # One product with this matrix sums over the examples of every flow.
+    # Multiplying by this matrix sums over the examples of each flow.
     member = np.zeros((len(asked.flows), len(asked.whose)), dtype=np.float32)
     member[asked.whose, rows] = 1
     sizes = member.sum(axis=1)

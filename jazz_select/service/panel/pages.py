@@ -151,7 +151,7 @@ def _nearest(
     found: dict[str, list[dict[str, Any]]] = {}
     for place, name in enumerate(names):
         cosines = vectors @ vectors[place]
-        # One more, as the flow is among them itself; not always first, where texts are the same.
+        # Ask for one more, since the flow itself is among them; with equal texts it may not come first.
         nearest = [int(other) for other in np.argsort(-cosines)[: _NEAREST + 1] if other != place]
         rows: list[dict[str, Any]] = []
         for other in nearest[:_NEAREST]:
@@ -228,8 +228,7 @@ def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any
             "folder": Path(flow.origin.file).parent.name if flow.origin.file else "",
             "chosen": chosen.get(flow.name, 0),
         }
-        for name in _IN_SHORT:
-            row[name] = getattr(flow, name)
+        row |= {name: getattr(flow, name) for name in _IN_SHORT}
         row["title"] = flow.display_name
         row["examples"] = len(flow.examples)
         row["unconnected"] = list(flow.lacks(live.tools)) if live.tools else []
@@ -247,7 +246,7 @@ def suggest_requests(live: Generation) -> list[str]:
         short = next((text for text in flow.examples if len(text) <= _SHORT), "")
         if short:
             found[short] = None
-    # Evenly apart, so that they are of different parts of the catalogue.
+    # Take them evenly spaced, so that they come from different parts of the catalogue.
     requests = list(found)
     return requests[:: max(1, len(requests) // _SUGGESTED)][:_SUGGESTED]
 
@@ -313,7 +312,7 @@ def recall_by_flow(land: Mapping[str, Any]) -> dict[str, float]:
         asked[each["expected"]] = each["of"]
     shares: dict[str, float] = {}
     for point in land["points"]:
-        # A single example cannot be left out: nothing would lead to its flow.
+        # A flow's only example cannot be left out: nothing else would lead to the flow.
         if point["examples"] > 1 and land["asked"]:
             shares[point["name"]] = 1.0
     for name, count in asked.items():
