@@ -57,12 +57,8 @@ class ChatReply:
     origin: Any = field(default=None, compare=False, repr=False)
 
 
-def chat_reply_of(given: object) -> ChatReply:
-    """Read the answer of any model; an answer that is not text is unreadable, but not an error."""
-    return _chat_reply(clean_reply(given), given)
-
-
 def _chat_reply(cleaned: CleanReply | None, given: object) -> ChatReply:
+    """Return what a model answered; an answer that is not text is unreadable, but not an error."""
     if cleaned is None:
         note = f"the model answered {type(given).__name__} without a text"
         return ChatReply(attempts=1, notes=(note,), degraded=(note,))
@@ -193,7 +189,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
             why = problem(answer, value)
             if not why:
                 break
-            # Always from the first question: of several unusable replies only the last one is repeated.
+            # Start from the first question each time, so that only the last unusable reply is repeated.
             corrected = correct_inquiry(first(), answer.text, why)
             try:
                 again = await self.ask(lambda: corrected, deadline)  # noqa: B023 - called before the next iteration
@@ -365,7 +361,7 @@ def _note(chat: Span | None, messages: Sequence[Message], cleaned: CleanReply | 
     conversation: list[dict[str, Any]] = []
     for message in messages:
         conversation.append({"role": message.role, "content": message.content, **_tool_calls_field(message)})
-    # Texts are content, which may quote users, and not attributes.
+    # Texts may quote users, so they are recorded as content and not as attributes.
     chat.hold({"messages": conversation})
     if cleaned is None:
         return
