@@ -115,7 +115,7 @@ def install_command(extra: str) -> str:
 
     direct_url: dict[str, Any] = {}
     with suppress(PackageNotFoundError, ValueError):
-        # Where pip took it from (PEP 610); an index leaves no such file.
+        # pip records here where it installed from (PEP 610), except for an index.
         direct_url = json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
     url: str = direct_url.get("url", "")
     version: Mapping[str, str] | None = direct_url.get("vcs_info")

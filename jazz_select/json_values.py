@@ -527,7 +527,7 @@ def _substitute(value: object) -> object:
         return _foreign(value)
     except Exception:  # noqa: BLE001 - any error of an object's own JSON
         kind = type(cast("object", value))
-        # Such a text holds an address in memory, which is another one in each process.
+        # Such a text contains a memory address, which differs in each process.
         is_bare = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
         return f"[a {kind.__name__}]" if is_bare else as_text(cast("object", value))
 

@@ -391,7 +391,7 @@ class TurnApproval:
         wanted = PendingCall.from_call(call, flow=flow, path=path, reason=reason, before=before)
         granted = self._find_granted(wanted, call)
         if granted is not None:
-            # A yes is for one call: the same call once more needs another.
+            # A yes is for one call: a second, equal call needs a yes of its own.
             self._unused_grants.remove(granted)
             self._question_ids[call.id] = granted.id
             return Allow()
@@ -450,7 +450,7 @@ class TurnApproval:
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
         if not (before or is_for_all):
             return Allow()
-        # What cannot be shown is denied: nobody can say yes to it.
+        # Deny what cannot be shown: nobody can approve it.
         verdict = await verdict_of(None, call, "always")
         if isinstance(verdict, Ask):
             return Ask("the same call was made before in this flow" if before else "it is the first of several")

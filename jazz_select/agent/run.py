@@ -85,7 +85,7 @@ class ActionRunner:
     @_perform.register
     async def _grant(self, _: Grant, state: TurnState) -> TurnState:
         pending = state.pending
-        # A call of no flow is made by the model that answers.
+        # A call without a flow is made by the model that answers.
         way = RUN if pending is not None and pending.flow else OPEN
         return replace(state, way=way, granted=pending, pending=None)
 
@@ -95,7 +95,7 @@ class ActionRunner:
         if pending is None:
             return state
         listed = state.agenda.all_listed(pending)
-        # Withdrawn first: from here on no other process makes the calls, and what one has begun is known.
+        # Withdraw first: afterwards no other process can make the calls, and it is known which ones were begun.
         too_late = too_late_text(pending, await self.approval.withdraw(pending))
         state = _with_call_withdrawn(state)
         if action.kept and not too_late:
@@ -156,7 +156,7 @@ class ActionRunner:
         state = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
             return _held(state)
-        # A granted call of no flow is made by the model that answers; the flows wait for it.
+        # A granted call without a flow is made by the model that answers; the flows wait for it.
         is_answered_first = state.granted is not None and not action.after
         way = Way("open" if is_answered_first else "run", is_first=action.is_first)
         return replace(state, way=way, resumed="")
@@ -175,13 +175,13 @@ class ActionRunner:
             too_late = too_late_text(pending, await self.approval.withdraw(pending))
             state, pending = _with_call_withdrawn(state), None
         if too_late:
-            # Another process has begun some of them, and nobody is asked about the others again.
+            # Another process has begun some of them: drop the others too, rather than ask again.
             keys.update(listed)
-        # Taken anew, since withdrawing has changed the flows.
+        # Read the flows again, since the withdrawal has changed them.
         off = [flow for flow in reversed(state.agenda.flows) if flow.key in keys]
         for flow in off:
             if flow.pending is not None:
-                # It was asked about with another wish that is parked: only its own call is withdrawn.
+                # Its question may also hold calls of other flows; withdraw only its own call.
                 await self.approval.withdraw(flow.pending.model_copy(update={"more": ()}))
         canceled = self._cancel_flows(state, off, text=too_late, of=max(len(listed), 1), targets=action.targets)
         canceled = replace(canceled, pending=canceled.agenda.call_of_top(pending))
@@ -189,7 +189,7 @@ class ActionRunner:
             return replace(canceled, way=state.way, resumed="")
         following = canceled.agenda.top
         if pending is None and following is not None and following.key in listed:
-            # The question is asked anew about those that remain.
+            # Ask again about those that remain.
             return replace(canceled, way=RUN, resumed="")
         return canceled
 

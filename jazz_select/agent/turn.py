@@ -356,8 +356,8 @@ class TurnRequest:
         if "context" in known:
             known["context"] = checked_input("", known["context"])
         if "conversation" in known:
-            # A guard may replace it, but the id stays. The count of turns never falls, because it distinguishes two
-            # turns with the same message.
+            # A guard may replace the conversation, but the id stays. The count of turns must not fall: it tells two
+            # turns with the same message apart.
             replacement: Conversation = known["conversation"]
             own = self.conversation
             turns = max(replacement.turns, own.turns)

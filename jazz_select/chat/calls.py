@@ -106,7 +106,7 @@ class ModelClient(Generic[M, T]):
         """
         async with self._limit_time(deadline) as call:
             task = asyncio.ensure_future(self._retry(call, once, deadline))
-            # Retrieve the error if the caller has left; asyncio would warn of one that nobody retrieves.
+            # Retrieve the error even if the caller has left; otherwise asyncio warns that it was never retrieved.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             try:
                 # Without the shield, the end of the limit would wait for a model that ignores cancellation.
@@ -136,7 +136,7 @@ class ModelClient(Generic[M, T]):
                 raise  # the model's own timeout
             if budget is not None and short:
                 budget.stopped(f"while it waited for the model {self.name}")
-            # A turn that was nearly over when it asked says nothing about the provider.
+            # A timeout of a turn that had little time left says nothing about the provider.
             if call.made and (not short or _had_its_time(left_s, deadline, budget)):
                 self._breaker.failed(lost_deadline=True)
             elif call.made:

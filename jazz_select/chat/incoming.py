@@ -55,7 +55,7 @@ def clean_reply(given: object) -> CleanReply | None:
     if not isinstance(given, Reply):
         return None
     written = text_of(given.text)
-    # An adapter may leave the text out of a reply that has calls; one with neither is no reply.
+    # An adapter may omit the text if there are calls; without either there is no reply.
     if written is None or (cast("object", given.text) is None and not given.tool_calls):
         return None
     contents = _contents(given.tool_calls)
@@ -100,7 +100,7 @@ def _answer_in(written: str, *, cut_off: bool) -> tuple[str, tuple[str, ...]]:
     beginning = written[:LONGEST]
     is_longer = len(beginning) < len(written)
     text = without_reasoning(beginning, cut_off=cut_off or is_longer)
-    # Without reasoning, even a longer reply stays whole: whoever reads JSON in it has a limit of its own.
+    # Without reasoning, a longer reply is not cut: the JSON reader has a limit of its own.
     if text == beginning:
         return (written if written.strip() else ""), ()
     if not text.strip():
@@ -160,7 +160,7 @@ def unique_id(given: object, taken: set[str]) -> str:
 def _clean_name(given: object) -> str:
     if not isinstance(given, str):
         return ""
-    # Cut it twice: first so that no long text is searched, and then without the template's remains.
+    # Cut it before the search, which bounds the work, and again without what the template left.
     name = _TEMPLATE.sub("", as_text(given[: 2 * LONGEST_NAME]))
     return name.strip()[:LONGEST_NAME]
 

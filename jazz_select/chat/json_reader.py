@@ -96,7 +96,7 @@ def locate_values(text: str) -> list[Located]:
         try:
             value, position = _DECODER.raw_decode(text, opener.start())
         except _UNDECODABLE as error:
-            # Go on behind this bracket alone: what it seemed to hold may have a whole value in it.
+            # Skip only this bracket: a complete value may follow inside it.
             failures, position = failures + 1, opener.end()
             wasted += _read_until(error, len(text)) - opener.start()
         else:
@@ -106,7 +106,7 @@ def locate_values(text: str) -> list[Located]:
 
 def _read_until(error: ValueError | RecursionError, end: int) -> int:
     """Return how far invalid JSON was read; to its end if unknown."""
-    # An unterminated string is reported where it begins, although all behind it was read.
+    # An unterminated string is reported where it begins, although the reader is already past it.
     if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
         return error.pos
     return end

@@ -69,7 +69,7 @@ def shape_messages(given: Iterable[Message], dialect: Dialect | None = None) -> 
         MessageError: A message cannot be sent to any model; the error says which, and what to do.
     """
     readable = [_check_message(number, each) for number, each in enumerate(given)]
-    # Pair first: which result is for which of two calls with one id is known only by their places.
+    # Pair calls and results first: if two calls share an id, only the order tells their results apart.
     messages = _with_unique_ids(_pair_results(readable), dialect)
     return messages if dialect is None else _in_dialect(messages, dialect)
 
@@ -190,7 +190,7 @@ def _fitting_id(given: str, number: int, dialect: Dialect | None) -> str:
         is_sound = len(given) == dialect.longest_id and not dialect.other_in_ids.search(given)
         if is_sound and number == 1:
             return given
-        # A digest always has the fixed length, and differs where cut ids would be equal.
+        # A digest has a fixed length, and stays distinct where truncated ids would be equal.
         return sha256(f"{number} {given}".encode(errors="replace")).hexdigest()[: dialect.longest_id]
     base = dialect.other_in_ids.sub("_", given).strip("_") or "call"
     if given and not dialect.other_in_ids.search(given):

@@ -219,7 +219,7 @@ class PydanticAIModel(PydanticAIAdapter):
     def _schema_to_send(
         self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
     ) -> Mapping[str, Any] | None:
-        # Some models of Google take a schema or tools, and not both.
+        # Some Google models take a schema or tools, but not both.
         if self._takes_schema and (self._takes_both or not tools):
             return schema
         return None
@@ -255,7 +255,7 @@ class PydanticAIModel(PydanticAIAdapter):
             async with streaming as response:
                 pieces = aiter(response)
                 while True:
-                    # Around each piece: a limit around the `yield` would count the time of whoever reads.
+                    # Limit each piece: a limit around the `yield` would count the reader's time too.
                     async with asyncio.timeout(self._deadline_s):
                         event = await anext(pieces, None)
                     if event is None:
@@ -642,7 +642,7 @@ def dialect_of(model: "Model") -> Dialect | None:
     inner: Any = getattr(model, "wrapped", None)
     if inner is not None:
         return dialect_of(inner)
-    # By the names of base classes: importing them would need every vendor's package.
+    # Compare names of base classes: importing the classes would need every vendor's package.
     for kind in type(model).__mro__:
         if kind.__name__ in _DIALECTS:
             return _DIALECTS[kind.__name__]

@@ -249,7 +249,7 @@ class ReasoningFilter:
         if kind == "close":
             self._restart()
         else:
-            # In mid-sentence, a text may be about the tag: "use <think> for this".
+            # In mid-sentence the text may talk about the tag: "use <think> for this".
             is_in_sentence = self._last.isalnum() or self._last == ","
             self._begin_reasoning(_IN_FIRST if kind == "first" else _IN_REASONING)
             self._doubtful = [found.group()] if is_in_sentence else None
@@ -259,7 +259,7 @@ class ReasoningFilter:
     def _is_in_span(self, start: int) -> bool | None:
         """Whether the span of code that is open before a tag is closed behind it; None if that is not known yet."""
         line, newline, _ = self._text[start : start + _LONGEST_SPAN].partition("\n")
-        # Nothing to come can change the answer for a line that has ended, or for one that is too long to look on.
+        # Later text cannot change the answer once the line has ended or is too long to examine.
         is_whole = bool(newline) or self._is_end or len(line) == _LONGEST_SPAN
         for run in re.finditer("`+", line):
             if run.end() == len(line) and not is_whole:

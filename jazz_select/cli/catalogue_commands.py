@@ -160,7 +160,7 @@ async def _run_sync(settings: "Settings", given: "SyncCommand", *, allow_delete:
 def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
     lines: dict[str, Text] = {}
     for what, style in _CHANGES.items():
-        # Those that are unchanged are most of a catalogue, so they are only counted.
+        # Most flows are unchanged, so they are only counted.
         names = "" if what == "unchanged" else ", ".join(map(printable, synced[what]))
         lines[what] = styled(f"{len(synced[what]):>4}  {names}", style if synced[what] else "dim", limit=20_000)
     yield facts(lines)
@@ -211,7 +211,7 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         emit({**asked, "agent_id": settings.agent_id, **{name: values[name] for name in shown}, "trace": spans})
     elif given.prompt:
         if result.combined_prompt:
-            # Plain: it is meant for a file or a pipe, and has to arrive as it is.
+            # Print without formatting: the output is meant for a file or a pipe.
             sys.stdout.write(f"{result.combined_prompt}\n")
         for span in trace:
             hint(line_of(span))

@@ -168,7 +168,6 @@ def read_config(given: Sequence[str], kind: type[CommandConfig]) -> ConfigEntrie
                 raise ConfigError(f"{entry.place}: must not be empty; leave it out for the default")
             found[entry.key] = entry.value
             places[entry.key] = entry.place
-            # A later value of the same setting is shown as what it is.
             shown[entry.key] = entry.shown
         _check_place_of_index(found, places)
         values = {**_without_replaced(values, found), **found}

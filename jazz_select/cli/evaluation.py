@@ -85,7 +85,7 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
     registry = catalogue(settings, learned=settings.learned)
     cases = _filter_by_tags(read_cases(given.file, registry, flows=settings.flows), config.tag)
     depths = tuple(sorted({*DEPTHS, *config.k}))
-    # Read before anything costs time or calls, since a floor may be misspelt.
+    # Check the floors before anything costs time or calls: a name may be misspelt.
     floors = floors_of(config.fail_under, _empty_evaluation(cases, depths).measures)
     found = asyncio.run(_run_evaluation(settings, registry, cases, depths, config, is_deployed=given.is_deployed))
     failed = failures(floors, found.measures)

@@ -98,7 +98,7 @@ class ServiceLink:
         self.agent_id = agent_id
         self._has_key = bool(key)
         self._uds, self._max_retries = uds, max_retries
-        # An answer is read as it comes, within a limit in bytes; it is never unpacked.
+        # Ask for no compression: an answer is read in pieces within a limit in bytes, and never unpacked.
         self._headers = {"User-Agent": _NAME, "Accept-Encoding": "identity"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -134,7 +134,7 @@ class ServiceLink:
         """
         async with self._limit_time(timeout_s) as limit_s, AsyncExitStack() as stack:
             opened = partial(self._open_response, "POST", path, body, accept=_EVENTS)
-            # Only the opening is tried again: events that were passed on cannot be taken back.
+            # Retry only until the stream opens: events that were passed on cannot be taken back.
             answered = await self._with_retries(
                 lambda: stack.enter_async_context(opened()), twice=False, limit_s=limit_s
             )
@@ -200,9 +200,9 @@ class ServiceLink:
             except (ServiceBusyError, ServiceUnavailableError) as error:
                 wait_s = error.retry_after
                 if wait_s is None:
-                    # By chance, so that not all come back at once.
+                    # Add jitter, so that clients do not all retry at once.
                     wait_s = _FIRST_WAIT_S * 2**attempt * (0.5 + random())  # noqa: S311
-                # Nothing can have been done: the service had no room, or was never reached.
+                # It is safe to retry: the service was full or unreachable, so nothing was done.
                 is_unconnected = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
                 is_undone = isinstance(error, ServiceBusyError) or is_unconnected
                 is_late = limit_s is not None and wait_s >= limit_s
@@ -286,7 +286,7 @@ class ServiceLink:
         wait_s = seconds_to_wait(headers)
         if wait_s is not None:
             wait_s = min(wait_s, _LONGEST_WAIT_S)
-        # A proxy in between answers in a form of its own: what it says is not taken for the service's word.
+        # A proxy answers in a format of its own; its error must not pass for the service's.
         is_ours = isinstance(body.get("detail"), str) and isinstance(body.get("code"), str)
         problem: Mapping[str, Any] = body if is_ours else {}
         detail = one_line_of(problem.get("detail"))

@@ -103,7 +103,7 @@ def _items(file: Path, suffix: str) -> Entries:
     try:
         given, node = read_document(file, "requests", suffix=suffix)
     except ConfigError as error:
-        # The limits of YAML are lower, so a file that is too large for it may fit another format.
+        # YAML has lower limits, so a file that is too large for YAML may fit in another format.
         if suffix != ".json" and ("values" in str(error) or "MiB" in str(error)):
             msg = f"{error}, or write it as .json or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
             raise ConfigError(msg) from error

@@ -247,7 +247,7 @@ def agrees(wanted: object, given: object) -> bool:
     slashes. Values without a JSON type, such as dates, are compared in their JSON form. The number 1 and the text "1"
     differ.
     """
-    # Both as JSON, since a file holds texts where a tool takes dates or enums.
+    # Compare as JSON, since a file holds texts where a tool takes dates or enums.
     wanted, given = json_or_same(wanted), json_or_same(given)
     if isinstance(wanted, dict) and isinstance(given, dict):
         expected, got = cast("dict[str, object]", wanted), cast("dict[str, object]", given)

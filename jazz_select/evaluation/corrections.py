@@ -353,7 +353,7 @@ class _Sorter:
             return
         self._found.settled[request] = ""
         self._found.unlearnable.append(replace(found, why=why))
-        # What is no example may still judge others; a labelled request does so already.
+        # A request that cannot be learned may still judge others; a labelled one does so already.
         if not self._labelled.find(found.request):
             self._found.judging.append(found)
 

@@ -359,7 +359,7 @@ def _flows(now: _WindowTally, before: _WindowTally, registry: Mapping[str, BaseF
     for name in sorted(flow.name for flow in registry.values()):
         drifted = FlowDrift(flow=name, now=now.by_flow[name].accuracy(), before=before.by_flow[name].accuracy())
         found.append(drifted)
-    # The lowest accuracy first, those of which nothing is known last.
+    # The lowest accuracy comes first, an unknown one last.
     return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
 
 
@@ -427,7 +427,7 @@ def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> It
     for each in clusters:
         usual = each.before / before.requests if before.requests else 0.0
         grown = each.size - usual * now.requests
-        # The standard deviation of a count is about its root (Poisson).
+        # The standard deviation of a count is about its square root (Poisson).
         is_significant = grown > _ALARM * sqrt(max(1.0, each.size))
         if each.size >= max(_NEW_SIZE, _NEW_SHARE * now.requests) and is_significant:
             message = f"{each.size} requests such as {each.texts[0]!r:.200} have no flow, before {each.before}"

@@ -253,7 +253,7 @@ class _Lesson:
         known = self._known_examples(kept)
         hints = [each for each in self._found.hinted if same_request(each.request) not in known[each.flow]]
         before: list[Routed] = []
-        # Each side costs an index, so none is made where nothing changes.
+        # Each side needs an index of its own, so skip this if nothing changes.
         if self._scales.are_enough and (hints or examples != earlier):
             before = await self._scales.routes(self._version)
         fitting, waiting, after = await self._fit_hints(examples, hints, before)
@@ -340,7 +340,7 @@ class _Lesson:
         """
         if not before:
             return [], [replace(each, why=_FEW) for each in hints], before
-        # What persons said is learned whatever it costs; hints are weighed beside it.
+        # Corrections by people are always learned; hints are weighed on top of them.
         without = await self._scales.routes(_version(examples))
         risky = flows_that_may_change(self._authored.values(), self._tools)
         candidates = list(hints)

@@ -81,7 +81,7 @@ def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:
     share = right / cases
     middle = (share + z * z / (2 * cases)) / (1 + z * z / cases)
     half = z / (1 + z * z / cases) * sqrt(share * (1 - share) / cases + z * z / (4 * cases * cases))
-    # Of none and of all, the ends are exactly 0 and 1; rounding would miss them by a hair.
+    # With no or only right answers, a bound is exactly 0 or 1, which rounding would miss.
     low = 0.0 if right == 0 else max(0.0, middle - half)
     high = 1.0 if right == cases else min(1.0, middle + half)
     return low, high
@@ -102,7 +102,7 @@ def calibration_error(sureness: Sequence[float], right: Sequence[bool]) -> float
     begin = 0
     while begin < len(pairs):
         end = min(begin + size, len(pairs))
-        # Equal confidences share a bin: which of them came first in the sorted pairs says nothing.
+        # Equal confidences share a bin, since their order in the sorted pairs is arbitrary.
         while end < len(pairs) and pairs[end][0] == pairs[end - 1][0]:
             end += 1
         gaps.append(abs(fsum(sure - is_right for sure, is_right in pairs[begin:end])))

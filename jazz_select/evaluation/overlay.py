@@ -302,7 +302,7 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
         except FlowError:
             if not more:
                 raise
-            # One flow that cannot take what was learned does not keep the others from it.
+            # A flow that cannot take what was learned must not keep the others from it.
             notes.append(f"what was learned for flow {flow.name!r} cannot be used, and is left out")
             made.register(copy(flow))
     if isinstance(registry, FlowRegistry):

@@ -289,7 +289,7 @@ async def _turns(case: ConversationCase, agent: Agent, script: "Script | None", 
         took_s = perf_counter() - began
         checks = () if script is None else script.checks()
         turns.append(_turn(number, turn, result, checks, took_s))
-        # As a store does between two requests: what JSON does not hold is lost here too.
+        # Do as a store does between two requests: what JSON cannot hold is lost.
         conversation = Conversation.from_json(result.conversation.to_json())
 
 

@@ -200,7 +200,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
             texts = await drafts.ask_examples(flow, writer)
         if texts is None:
             return False
-        # As the file has them, which may be longer: the filters look at how long a text is.
+        # Filter the texts as the file has them, since the filters check their length.
         as_saved = [yaml_text(text) for text in texts]
         async with filtering:
             try:

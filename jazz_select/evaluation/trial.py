@@ -160,7 +160,7 @@ class Scales:
 
 def _hold_out_examples(authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Known]]:
     """Return the catalogue with one example taken out of each flow, chosen by a hash, and these as known requests."""
-    # By a hash, so that every run takes the same ones.
+    # Sample by a hash, so that every run takes the same cases.
     own: dict[str, str] = {}
     for flow in authored.values():
         if len(flow.examples) >= _LEAST_EXAMPLES and takes_examples(flow):

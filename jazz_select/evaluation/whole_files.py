@@ -46,7 +46,7 @@ def write_whole(
     file leaves the old one there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the file: only within one file system is a rename atomic. The name is cut, since systems limit its length.
+    # Write beside the file: a rename is atomic only within one file system. Cut the name, as its length is limited.
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")
     try:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _OWN if private else _SHARED)
@@ -78,7 +78,7 @@ def file_lock(file: Path) -> Generator[None]:
     flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # A file of its own: the one that is protected is replaced while the lock is held.
+        # Lock a separate file: the protected one is replaced while the lock is held.
         lock = portalocker.Lock(file.with_name(f".{file.name}.lock"), mode="a+", timeout=_PATIENCE_S, flags=flags)
         lock.acquire()
     except portalocker.exceptions.LockException as error:

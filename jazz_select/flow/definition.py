@@ -170,7 +170,7 @@ def _flow_element(definition: Definition) -> ET.Element:
     if definition.desired_effects:
         lines.append(f"desired effects: {'; '.join(definition.desired_effects)}")
     lines += [f"- {step}" for step in definition.steps]
-    # Each in one line, so that no text can pass for another statement.
+    # Put each on one line, so that no text can pass for another statement.
     shown = [in_one_line(clean(line)) for line in lines]
     node.text = "\n".join(("", *shown, ""))
     if isinstance(definition, SkillDefinition):

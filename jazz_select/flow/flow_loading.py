@@ -119,7 +119,7 @@ def _files(top: Path) -> Iterator[Path | FlowLoadError]:
             return
         packaged = is_package(place)
         try:
-            # Reversed, since the last one is taken first.
+            # Reverse the order, since the stack pops the last one first.
             entries = sorted(place.iterdir(), key=lambda each: (packaged and _is_data(each), each), reverse=True)
         except OSError as error:
             yield FlowLoadError(short_path(str(place)), error.strerror or str(error))
@@ -223,7 +223,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     for flow in found:
         if id(flow) not in known:
             registry.register(flow)
-    # One that was registered twice has its faults twice.
+    # A flow that was registered twice reports its faults twice.
     distinct = {(type(fault), str(fault)): fault for fault in registry.faults}
     return Survey(registry=registry, faults=tuple(distinct.values()))
 

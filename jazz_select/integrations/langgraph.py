@@ -164,7 +164,7 @@ def _ask_approvals(calls: list[dict[str, Any]]) -> dict[str, bool]:
     answer: object = interrupt({"calls": calls})
     while answer is True and len(calls) > 1:
         answer = interrupt({"calls": calls, "problem": _NAMELESS.format(len(calls))})
-    # Only True itself: a text such as "no" is true to Python.
+    # Accept only True itself: a text such as "no" is truthy.
     if answer is True:
         return {each["id"]: True for each in calls}
     approved = answer if is_array(answer) else []

@@ -88,7 +88,7 @@ def unwrap_outcome(made: CallOutcome) -> Any:
         return ToolReturn(return_value=value, metadata={"notes": list(made.notes)})
     if made.error is None:
         return made.output
-    # The model is asked again only where other arguments can help.
+    # Ask the model again only if other arguments can help.
     if made.error.fault == "arguments":
         raise ModelRetry(outcome_text(made))
     raise ToolFailed(outcome_text(made))
@@ -154,7 +154,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         """Return the selected flows' tools; destructive ones run alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
         context = context_of(ctx, self.toolkit, self.context)
-        # Outside of a run nothing is selected yet: all tools are there.
+        # Outside of a run nothing is selected yet, so all tools are listed.
         shown = self.toolkit.tools if self.now is None else self.now.tools
         for name in shown:
             own = self.toolkit.bind_tool(name, context)

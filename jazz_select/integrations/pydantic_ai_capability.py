@@ -169,7 +169,7 @@ def _with_context(own: Tool, tool: ToolsetTool[Any], given: dict[str, Any]) -> d
             path = paths[name]
             if any(place[: len(path)] == path for place in refused):
                 of_context.append(key)
-        # The model cannot mend what the context gives, so it is not asked to try again.
+        # The model cannot correct a value of the context, so it is not asked to retry.
         if of_context:
             named = " and ".join(map(repr, of_context))
             raise ToolFailed(f"{own.name} was not run: {named} of the context does not fit its input") from error

@@ -423,7 +423,7 @@ class ProceduralMemory:
                 results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
         for result in results:
             result.notes = (*result.notes, *state.notes)
-            # Where nothing is excluded, recall itself says that nothing is indexed.
+            # If nothing is excluded, recall itself reports that nothing is indexed.
             if not result and not state.flows and scope.exclude:
                 result.notes = (*result.notes, nothing_indexed(scope.agent_id))
             result.indexed = state.model.flows

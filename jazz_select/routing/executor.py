@@ -574,7 +574,7 @@ class FlowExecutor:
                 unknown=made.error.unknown,
             )
             if made.status == "refused":
-                # Whoever reads why it was refused needs that, and not why a fallback was taken.
+                # Report the reason of the refusal, and not the one for the fallback.
                 return replace(record, status="refused", cause=made.error.cause)
             return record
         run.keep(tool, made.output, self._outputs(self.tools[tool.name]))

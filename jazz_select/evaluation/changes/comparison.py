@@ -173,7 +173,7 @@ async def _snapshots(
     opened = await asyncio.gather(*(run.open() for run in runs), return_exceptions=True)
     failures = [each for each in opened if isinstance(each, BaseException)]
     if failures:
-        # What can be judged is judged and kept, so that only the other side is left for the next run.
+        # Keep the side that could be judged, so that the next run needs only the other one.
         for run, failure in zip(runs, opened, strict=True):
             if failure is None:
                 asked = questions(cases, logged, run.catalogue.flows)

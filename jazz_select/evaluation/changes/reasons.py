@@ -255,7 +255,7 @@ class _Search:
         for part in self.parts:
             found |= await self.narrow(part, [place for place, each in whole.items() if each is part])
         pairs = self._pairs({*places} - found.keys())
-        # The pairs that may explain most come first: the number of tries is limited.
+        # Try the pairs that may explain most first: the number of tries is limited.
         for pair, touched in sorted(pairs.items(), key=lambda each: -len(each[1])):
             unexplained = [place for place in touched if place not in found]
             found |= dict.fromkeys(await self.moved_back(pair, unexplained), pair)
@@ -269,7 +269,7 @@ class _Search:
             if place not in places or not one.touches(self.moved[place]):
                 continue
             for other in self.parts:
-                # A guard has one forced result, so two parts that force it cannot be undone together.
+                # A guard can be forced to one result only, so two parts that force it cannot be undone together.
                 is_possible = one is not other and set(one.guarded).isdisjoint(other.guarded)
                 if first in other.undone and is_possible:
                     pair = made.setdefault(frozenset({one, other}), one.join(other, self.after))

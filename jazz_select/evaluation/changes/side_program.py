@@ -117,7 +117,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     try:
         load_flows(flows, registry)
     except FlowLoadError as error:
-        # Flows that this version does not have are none, and no error: the change adds or removes them all.
+        # If this version has no flows there, that is no error: the change adds or removes them all.
         is_name = all(part.isidentifier() for part in flows.split("."))
         if (root / flows).exists() or (is_name and error.problem != NOT_THERE):
             raise

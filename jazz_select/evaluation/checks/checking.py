@@ -126,7 +126,7 @@ def _find_repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
 def _find_contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
     judged: list[Placed] = []
     for case, at in cases:
-        # Earlier messages make it another request than the one that is embedded here.
+        # With earlier messages it is not the request that is embedded here.
         if case.expect and not case.episodes and all(map(field.holds, case.expect)):
             judged.append((case, at))
     requests = [case.request for case, _ in judged]
@@ -262,7 +262,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         else:
             found += nearness(field, field.neighbours, places)
             found += _find_contradicted(placed, field, field.neighbours)
-    # An entry of `ignore` that names flows of other catalogues alone cannot be unused here.
+    # An `ignore` entry that names only flows of other catalogues does not count as unused here.
     here = {flow.name for flow in flows} | broken
     concerned = [(code, names) for code, names in accepted if not names or names & here]
     shown, hidden = _split_accepted(worst_first(_without_echoes(found)), concerned, wanted)
@@ -350,7 +350,7 @@ def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
     for each in found:
         if each.code in {"thin-examples", "broken-chain"} and (each.flows, each.at) in invalid:
             continue
-        # Of two flows with the same example, one necessarily has it in the wrong place.
+        # If two flows share an example, it is necessarily misplaced in one of them: that was reported already.
         if each.code == "misplaced-example" and (frozenset(each.flows), each.evidence[0].text) in copies:
             continue
         kept.append(each)

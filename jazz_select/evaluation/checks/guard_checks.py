@@ -81,14 +81,14 @@ def _contexts(
     """Yield an empty context, the known ones, and combinations of values for every fact read so far."""
     yield {}
     yield from contexts
-    # Distinct by `repr`, since 1 equals True and a list has no hash.
+    # Compare by `repr`, since 1 equals True and a list has no hash.
     candidates = (*_compared_constants(codes_of(flow)), *_USUAL)
     values = list({repr(each): each for each in candidates}.values())
     known = 0
     while known < len(facts):  # a fact may be asked for only where another one is as it should be
         known = len(facts)
         names = list(facts)[:_MOST_FACTS]
-        # All facts alike first: there are few of these, and the calls of a guard are limited.
+        # Try equal values for all facts first: these are few, and the calls of a guard are limited.
         for value in values:
             yield dict.fromkeys(names, value)
         for combination in product(values, repeat=len(names)):

@@ -126,7 +126,7 @@ def personal_data(text: str) -> str:
 def _is_iban(text: str) -> bool:
     """Whether the text begins with an IBAN: the remainder modulo 97 is 1 (ISO 13616)."""
     whole = ""
-    # The pattern may have taken words behind the number, so each group may be the last one of it.
+    # The pattern may have matched beyond the number, so any group may be its last.
     for part in re.split(r"[ -]", text.upper()):
         whole += part
         if _SHORTEST_IBAN <= len(whole) <= _LONGEST_IBAN and sum(map(str.isdigit, whole)) >= _FEWEST_DIGITS:

@@ -328,7 +328,7 @@ class Drafts:
 
     def usable_labels(self, registry: Mapping[str, BaseFlow], given: Sequence[_Label]) -> list[_Label]:
         """Return the labels without what a later or weightier word contradicts, and without what can be no example."""
-        # Ids are the positions, by which the sorted corrections are found again.
+        # Use positions as ids, so that the corrections can be found again after sorting.
         corrected: list[Logged] = []
         for place, (entry, _, _) in enumerate(given):
             if entry.right is not None:
@@ -404,7 +404,7 @@ class Drafts:
     async def ask_examples(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
         """Return what a model writes for a flow, unfiltered; None, with a note, if it fails."""
         try:
-            # Twice as many as are wanted, since the filters reject some.
+            # Ask for twice as many as needed, since the filters reject some.
             return await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
         except Exception as error:  # noqa: BLE001 - a failure for one flow does not stop the others
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")

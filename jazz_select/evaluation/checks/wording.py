@@ -310,7 +310,7 @@ def _has_own_condition(flow: BaseFlow) -> bool:
     known = _prefixes(words_of(f"{spoken_name(flow.name)} {description}"))
     if _prefixes(content(condition)) - known:
         return True
-    # "not" and its like are no content, and yet turn a sentence into its opposite.
+    # Words such as "not" are stop words, yet they reverse the meaning of a sentence.
     added = _without_apostrophes(flow.condition) - _without_apostrophes(flow.description)
     if not _DENYING.isdisjoint(added):
         return True

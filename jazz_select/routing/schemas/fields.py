@@ -372,7 +372,7 @@ def _are_disjoint(one: Alternative, other: Alternative) -> bool:
         return True
     if types != {"object"}:
         return False
-    # Such as the tag of a union: one of both requires it, and their values for it have nothing in common.
+    # Such as a union's tag: at least one side requires it, and the two sides share no value for it.
     ours, theirs = mapping(one.schema.get("properties")), mapping(other.schema.get("properties"))
     required = names(one.schema.get("required")) | names(other.schema.get("required"))
     for name in required & ours.keys() & theirs.keys():

@@ -217,7 +217,7 @@ class AdmissionMiddleware:
             await self._hold_open(scope, _replay_body(b"", receive), send)
             return
         with self._shares.places.place(whose):
-            # Reading a large body is work, too: it waits for its key's turn.
+            # Reading a large body is work too, so it waits for its key's turn.
             reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
             async with reading:
                 body = await self._read_body(scope, receive) if has_body(scope) else b""

@@ -75,7 +75,7 @@ class AgentMetrics:
             lambda: catalogue.live.loaded_at if catalogue.is_ready else 0,
         )
         gauge("catalogue_stale", "1 where the newest files could not be used.", lambda: bool(catalogue.problem))
-        # The default binds each value: the variable of the loop has the last one when a gauge is read.
+        # Bind the value as a default: when the gauge is read, the loop's variable holds the last one.
         for name, text, value in _OF_AUDIT:
             gauge(f"audit_{name}", text, lambda value=value: value(_audit(catalogue)))
 
@@ -168,7 +168,7 @@ class ObservationMiddleware:
             return
         began = perf_counter()
         sent_id = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        # It is written to the log and sent back: only characters that can forge neither.
+        # It goes into the log and back to the client, so allow only characters that can forge neither.
         request_id = sent_id if _ID.fullmatch(sent_id) else token_hex(16).encode()
         state = scope.setdefault("state", {})
         state["request_id"], state["metrics"] = request_id.decode(), self._metrics
@@ -219,7 +219,7 @@ class ObservationMiddleware:
         state = scope["state"]
         catalogue = state.get("catalogue")
         agent_id = "" if catalogue is None else catalogue.agent_id
-        # Whatever a client makes up would be a time series of its own.
+        # Each value that a client makes up would become a time series of its own.
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         route: str = getattr(scope.get("route"), "path", "") or _UNKNOWN
         if catalogue is not None:

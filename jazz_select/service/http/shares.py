@@ -128,7 +128,7 @@ class Shares:
         """Stop counting requests that ran long enough with the loop free, and start others."""
         self._tick = None
         now = loop.time()
-        # A late tick found the loop busy, perhaps with these requests: then none of them is known to wait.
+        # If the tick is late, the loop was busy, perhaps with these requests: none of them is known to wait.
         away_s = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
         for works in list(self._at_work.values()):
             for work in list(works):
@@ -359,7 +359,7 @@ class Connection:
         address = ""
         if isinstance(peer, tuple):  # not so at the file of a socket
             address = str(cast("tuple[object, ...]", peer)[0])
-        # Whoever has an IPv6 address has the whole network of it.
+        # The owner of an IPv6 address usually owns its whole network.
         if ":" in address:
             address = str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
         return cls(transport, address)

@@ -108,7 +108,7 @@ def _without_values_of(text: str, arguments: Mapping[str, Any]) -> str:
     values = {str(each) for each in leaves if not isinstance(each, bool)}
     spellings: set[str] = set()
     for value in values:
-        # As it is, and as it stands within a text of Python or of JSON.
+        # Match it as it is, and as escaped in a Python or JSON string.
         spellings |= {value, repr(value)[1:-1], json_line(value)[1:-1]}
     for spelling in sorted(spellings, key=len, reverse=True):
         if len(spelling) >= _SHORTEST_HIDDEN:
