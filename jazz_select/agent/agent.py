@@ -259,8 +259,8 @@ class Agent:
         """
         if self._guards:
             context = {**call.arguments, "tool": call.tool}
-            said = f"{call.tool} {storable_text(dict(call.arguments))}"
-            state = TurnInput(message=said, conversation=Conversation(), context=context)
+            message = f"{call.tool} {storable_text(dict(call.arguments))}"
+            state = TurnInput(message=message, conversation=Conversation(), context=context)
             route = await through_in_time(self._guards, state)
             if route.tag != CONTINUE:
                 reason = route.decision.reason if route.decision else ""
@@ -312,42 +312,42 @@ class Agent:
             ConfigError: An argument or the schema is invalid, or the conversation has another id; nothing was done.
             CancelledError: The caller was cancelled.
         """
-        known = checked_input(message, context)
+        values = checked_input(message, context)
         if timeout_s == "agent":
             timeout_s = self._timeout_s
         else:
             check_argument("timeout_s", timeout_s, TimeLimit)
-        whole = Deadline.after(timeout_s)
+        deadline = Deadline.after(timeout_s)
         with time_budget(timeout_s):
-            wanted = self._schema if schema is None else await _prepare_schema(schema)
+            answer_schema = self._schema if schema is None else await _prepare_schema(schema)
         check_now(now)
         conversation = Conversation.from_history(history).with_id(conversation_id)
-        said = normalized_message(message)
-        holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
+        message = normalized_message(message)
+        turn_facts = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
         if now is not None:
-            holds = {TODAY: now.date().isoformat(), **holds}
+            turn_facts = {TODAY: now.date().isoformat(), **turn_facts}
         request = TurnRequest(
-            message=said,
+            message=message,
             conversation=conversation,
-            context=known,
-            schema=wanted,
-            key=conversation.next_turn(self.selector.agent_id, said),
+            context=values,
+            schema=answer_schema,
+            key=conversation.next_turn(self.selector.agent_id, message),
             ledger=PromptHistoryRecorder(conversation.turns + 1, conversation.shown) if self._grows else None,
             now=now,
         )
-        users = (each.content for each in reversed(conversation.messages) if each.role == "user")
+        user_messages = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (
             in_conversation(conversation.id),
-            speaking(self._texts.in_language_of(chain((said,), users))),
-            listening(self._in_words(on_event)),
+            speaking(self._texts.in_language_of(chain((message,), user_messages))),
+            listening(self._with_call_texts(on_event)),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,
-            time_budget(whole.left_s) as budget,
+            time_budget(deadline.left_s) as budget,
         ):
-            if holds:
-                request = replace(request, facts=await resolve_facts(holds))
+            if turn_facts:
+                request = replace(request, facts=await resolve_facts(turn_facts))
             if request.ledger is not None:
-                await forget_closed(request.ledger, self._flows.find, known)
+                await forget_closed(request.ledger, self._flows.find, values)
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._run_node)
             state: TurnState = ended
             if traced is not None:
@@ -360,15 +360,15 @@ class Agent:
                 await tell(on_event, Finished(answer=result))
         return result
 
-    def _in_words(self, on_event: OnEvent | None) -> OnEvent | None:
+    def _with_call_texts(self, on_event: OnEvent | None) -> OnEvent | None:
         """Return the listener, with a text for the user added to each call."""
 
-        async def hear(event: Event) -> None:
+        async def forward(event: Event) -> None:
             if isinstance(event, ToolCalled) and event.call.tool in self._tools:
                 event = replace(event, text=say("at_work", tool=self._titles.tool(event.call.tool)))
             await tell(on_event, event)
 
-        return hear if on_event is not None else None
+        return forward if on_event is not None else None
 
     turn_sync = in_own_loop(turn)
     """`turn` for synchronous code, in an event loop that the agent owns."""
@@ -410,9 +410,12 @@ class Agent:
         if route.tag == CONTINUE:
             return NodeExit(request, CONTINUE)
         decision = route.decision
-        said = decision.arguments.get("text", "") if decision else ""
+        guard_text = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
-        text = said if isinstance(said, str) and said.strip() else blocked_text(contact_of(request.facts))
+        if isinstance(guard_text, str) and guard_text.strip():
+            text = guard_text
+        else:
+            text = blocked_text(contact_of(request.facts))
         ended = replace(TurnState.from_request(request), status="blocked", text=text, reason=reason)
         return NodeExit(cut_short(ended, self._titles), "blocked")
 
