@@ -91,7 +91,7 @@ def test_a_try_says_what_recall_expects_to_be_wrong(shop: Service, max_error: fl
     recall = data(shop, "try", {"request": ONE_WISH, "max_error": max_error})["decision"]["stages"][0]
     assert (recall["name"], recall["outcome"]) == ("recall", "decided" if max_error else "handed_on")
     assert 0 < recall["expected_error"] < 1
-    assert f"and {max_error:.1%} may be" in recall["why"]
+    assert f"the budget is {max_error:.1%}" in recall["why"]
 
 
 def test_what_is_tried_is_not_logged(shop: Service) -> None:
