@@ -44,7 +44,10 @@ def is_beside(token: Token, beside: Collection[str]) -> bool:
 
 def senses_of(tokens: Sequence[Token]) -> set[str]:
     """Return all that these tokens may mean: a pattern of another sense cannot match, and is not tried."""
-    return set[str]().union(*(token.senses for token in tokens))
+    known: set[str] = set()
+    for token in tokens:
+        known.update(token.senses)
+    return known
 
 
 def first_match(
