@@ -61,7 +61,7 @@ class ActionRunner:
         titles: Their titles.
         gate: Keeps flows that stop after an effect.
         approval: Withdraws calls that were called off.
-        selector: Hears which of its choices were probably wrong.
+        selector: Logs which of its choices were probably wrong.
     """
 
     flows: KnownFlows

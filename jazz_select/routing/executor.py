@@ -216,7 +216,7 @@ OpenRouter: TypeAlias = Annotated[
 _Call = Callable[..., Awaitable[CallOutcome]]
 """Makes one call, by an id, or once more after what became of it earlier."""
 OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
-"""Hears of a call: its record before it is made, then that same one and how it ended. It raises nothing."""
+"""Called with the record of a call before it is made, and again with its outcome. It must not raise."""
 
 
 class FlowExecutor:

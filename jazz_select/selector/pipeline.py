@@ -121,7 +121,7 @@ class Pipeline:
     def _case(self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str) -> Case:
         situation = request.situation
         chat = self._chat
-        # A conversation lends its model only for what recall may not begin by itself.
+        # Use the conversation's model only if recall may not begin the flow by itself.
         if chat is None and situation is not None and (request.goes_on or not self._may_begin(request, narrowed)):
             chat = situation.reader
         has_more = self._decision is not None or chat is not None or self.policy.ask_user

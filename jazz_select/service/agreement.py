@@ -1,8 +1,8 @@
 """How replicas of a service agree on a catalogue: all switch to another version together, or none does.
 
-A replica that has read changed files says so, and waits. Once every replica that lives has read the same, one of them
-syncs the index and says which version it holds, and all of them switch. A replica that starts with other files than
-the index holds writes nothing: `jazz-select sync` is how files are published that no running replica has.
+A replica that has read changed files reports it and waits. Once all live replicas have read the same files, one of them
+syncs the index and records its version, and all of them switch. A replica that starts with other files than those in
+the index writes nothing: `jazz-select sync` publishes files that no running replica has.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _AGREE_S: Final = 10.0
 """How long a change waits for the replicas that do not have it yet; after that it is tried again."""
 _LOOK_S: Final = 0.2
-"""How often it looks meanwhile, where no notice comes."""
+"""How often it checks meanwhile if no notice comes."""
 _BEAT_S: Final = 1.0
 _AGAIN_S: Final = 5.0
 """Between two attempts to load the same files for the same version."""
@@ -85,7 +85,7 @@ class SwitchingCatalogue(Protocol):
         ...
 
     async def reload(self) -> Any:
-        """Read the files anew, and answer with them."""
+        """Read the files again, and answer with them."""
         ...
 
 
@@ -101,7 +101,7 @@ class Agreement:
         self.live = ""
         self._catalogue, self._flows = catalogue, flows
         self._prepared = ""
-        self._heard = asyncio.Event()
+        self._notified = asyncio.Event()
 
     def digest(self, registry: Mapping[str, BaseFlow], learned: Overlay | None) -> str:
         """Return the digest of what this replica has read. Blocking."""
@@ -131,7 +131,7 @@ class Agreement:
             await self._catalogue.report(digest, is_news=True)
         until = asyncio.get_running_loop().time() + _AGREE_S
         while True:
-            self._heard.clear()
+            self._notified.clear()
             current = await self._catalogue.current()
             if current is not None and current.digest == digest:
                 return None
@@ -163,7 +163,7 @@ class Agreement:
     async def restore_index(
         self, restore: Callable[[], Awaitable[None]], is_there: Callable[[], Awaitable[bool]]
     ) -> None:
-        """Have one replica write again what the index lost, where this one answers with what it held.
+        """Have one replica restore an index that was lost, if this one answers with the version that it held.
 
         Raises:
             OtherFilesError: This replica answers with something else.
@@ -175,19 +175,19 @@ class Agreement:
                 await restore()
 
     def switch(self, digest: str) -> None:
-        """Note that this replica answers with it from now on."""
+        """Note that this replica answers with this version from now on."""
         self.live, self._prepared = digest, ""
 
-    def hear(self) -> None:
-        """Look now: something changed."""
-        self._heard.set()
+    def notify(self) -> None:
+        """Check for a new version now: something changed."""
+        self._notified.set()
 
     async def follow(self, running: "SwitchingCatalogue") -> None:
-        """Say that this replica lives, and follow the others to another version, until cancelled."""
+        """Report that this replica is alive, and follow the others to another version, until cancelled."""
         tried: tuple[int, float] = (0, 0.0)
         while True:
-            was_told = self._heard.is_set()
-            self._heard.clear()
+            is_notified = self._notified.is_set()
+            self._notified.clear()
             try:
                 if self.live:
                     await self._catalogue.report(self._prepared or self.live, is_news=False)
@@ -196,7 +196,7 @@ class Agreement:
                     is_behind = current is not None and current.digest != self.live
                     now = asyncio.get_running_loop().time()
                     is_untried = number != tried[0] or now - tried[1] >= _AGAIN_S
-                    if not self._prepared and (was_told or is_behind) and is_untried:
+                    if not self._prepared and (is_notified or is_behind) and is_untried:
                         tried = (number, now)
                         await self._follow(running, current if is_behind else None)
             except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the replica lives on
@@ -205,9 +205,9 @@ class Agreement:
             await self._wait(_BEAT_S)
 
     async def _follow(self, running: "SwitchingCatalogue", ahead: CatalogueVersion | None) -> None:
-        """Read the catalogue anew, where files or what was learned are no longer what answers.
+        """Reload the catalogue if its files, or what was learned, differ from what answers.
 
-        Where they are, and the index holds another version, `ahead`, say so: somebody published other files.
+        If they do not, but the index holds another version, `ahead`, report it: somebody published other files.
         """
         learned = await in_thread(running.learned_now)
         if await in_thread(self.digest, running.live.registry, learned) != self.live:
@@ -219,7 +219,7 @@ class Agreement:
                 _log.warning("agent %s: %s", self._catalogue.scope, problem)
 
     async def leave(self) -> None:
-        """Say that this replica is no more."""
+        """Report that this replica has stopped."""
         try:
             await self._catalogue.leave()
         except DatabaseError as error:
@@ -228,6 +228,6 @@ class Agreement:
     async def _wait(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._heard.wait()
+                await self._notified.wait()
         except TimeoutError:
             return

@@ -44,7 +44,7 @@ class BatchedRecall:
 
         Args:
             memory: Where flows are found.
-            failed: Hears of each recall that the index did not answer.
+            failed: Called for each recall that the index did not answer.
             limit_s: Returns how long an answer of the index may take now; None for as long as the memory waits itself.
             place: Where the index is, for the error of one that took longer.
         """

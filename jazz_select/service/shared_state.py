@@ -121,19 +121,19 @@ class SharedState:
         return SharedCatalogue(self.database, agent_id, self.replica)
 
     def agreement(self, agent_id: str, flows: str | None) -> Agreement:
-        """Return what has this replica agree with the others on an agent's catalogue."""
+        """Return what makes this replica agree with the others on an agent's catalogue."""
         made = self._agreements[agent_id] = Agreement(self.catalogue(agent_id), flows)
         return made
 
     async def listen(self) -> None:
-        """Hear what other replicas tell, until cancelled."""
+        """Pass the notices of other replicas on, until cancelled."""
 
-        async def hear(notice: Notice | None) -> None:
+        async def forward(notice: Notice | None) -> None:
             for agent_id, each in self._agreements.items():
                 if notice is None or concerns(notice, agent_id):
-                    each.hear()
+                    each.notify()
 
-        await listen(self.database, hear)
+        await listen(self.database, forward)
 
     async def secret(self) -> bytes:
         """Return the key that conversations are signed with, which the first replica made."""
