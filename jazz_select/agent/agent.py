@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.agenda import Agenda
 from jazz_select.agent.agent_options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
-from jazz_select.agent.answer import AnswerWriter, blocked_text, contact_of, cut_short
+from jazz_select.agent.answer import AnswerWriter, blocked_text, contact_of, with_timeout_text
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -417,7 +417,7 @@ class Agent:
         else:
             text = blocked_text(contact_of(request.facts))
         ended = replace(TurnState.from_request(request), status="blocked", text=text, reason=reason)
-        return NodeExit(cut_short(ended, self._titles), "blocked")
+        return NodeExit(with_timeout_text(ended, self._titles), "blocked")
 
     async def _read_and_decide(self, given: TurnRequest | TurnState) -> NodeExit[TurnState]:
         """Read the message, or a part that a model at work on a flow handed back, decide, and carry it out."""

@@ -45,7 +45,7 @@ _LONGEST_OBJECT: Final = 60
 _MOST_OFFERED: Final = 6
 
 
-def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
+def run_text(run: FlowRun, titles: Titles, contact: str = "") -> str:
     """Return the user's text for a run: the model's words, the flow's `reply` filled with facts, or that it is done.
 
     A `reply` is a template with facts in braces, such as "{refunded_cents} cents go to {account}.". It is used if the
@@ -65,7 +65,7 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
         return _failure_text(run, titles)
     if run.status == "blocked":
         return _blocked_text(run, titles, contact)
-    parts = join_sentences(*(worded(part, titles, contact) for part in run.parts))
+    parts = join_sentences(*(run_text(part, titles, contact) for part in run.parts))
     if run.status != "done":
         return parts
     return _filled_reply(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
@@ -100,7 +100,7 @@ def _refusal_text(run: FlowRun, titles: Titles) -> str:
         elif part.status == "blocked":
             not_done.append(part.flow)
         elif part.status == "done" and part is not run:
-            done.append(worded(part, titles))
+            done.append(run_text(part, titles))
     effects = _effects_of(run, titles)
     if effects and not done:
         done.append(titles.done_already(effects))
@@ -126,7 +126,7 @@ def _blocked_text(run: FlowRun, titles: Titles, contact: str) -> str:
     for part in run.all:
         if part.status == "blocked" and not part.parts:
             blocked_titles[titles.flow(part.flow)] = None
-    done = join_sentences(*(worded(part, titles) for part in run.parts if part.status == "done"))
+    done = join_sentences(*(run_text(part, titles) for part in run.parts if part.status == "done"))
     if effects and not done:
         done = titles.done_already(effects)
     key = "blocked_begun" if done else "blocked"
@@ -244,12 +244,12 @@ def _list_values(values: Sequence[str]) -> str:
     return f"{', '.join(first)} {say('or')} {last}"
 
 
-def called_off(flow: OpenFlow, titles: Titles) -> str:
+def called_off_text(flow: OpenFlow, titles: Titles) -> str:
     """Say that a flow was called off, and what was already done."""
     return join_sentences(say("called_off", title=with_objects(flow, titles)), _done_already(flow, titles))
 
 
-def left_undone(pending: PendingCall) -> str:
+def not_done_text(pending: PendingCall) -> str:
     """Say that calls without a flow were not made, after the user's no."""
     return _not_done(pending.calls)
 
@@ -260,7 +260,7 @@ def _not_done(calls: Sequence[PendingCall]) -> str:
     return say("not_done", call="; ".join(call.describe({}) for call in calls))
 
 
-def left_open(text: str) -> str:
+def left_open_text(text: str) -> str:
     """Say that a part of a message was not understood."""
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
@@ -353,7 +353,7 @@ def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
         return ""
 
 
-def cut_short(state: TurnState, titles: Titles) -> TurnState:
+def with_timeout_text(state: TurnState, titles: Titles) -> TurnState:
     """Add to a turn's answer that the turn ran out of time: what was done, and what has an unknown outcome."""
     budget = _exceeded_budget()
     if budget is None:
@@ -472,12 +472,12 @@ class AnswerWriter:
         state = self._in_words(_with_question(state))
         schema = state.request.schema
         if schema is None or state.status in {"waiting", "confirming", "open", "failed", "blocked"}:
-            return cut_short(state, self.titles)
+            return with_timeout_text(state, self.titles)
         with span("format", "decision") as traced:
             state, tier = await self._fill_schema(state, schema)
             if traced is not None:
                 traced.note({"tier": tier.value, "given": state.value is not None})
-        return cut_short(state, self.titles)
+        return with_timeout_text(state, self.titles)
 
     def _in_words(self, state: TurnState) -> TurnState:
         status, texts, back = self._parts_of_text(state)
@@ -533,7 +533,7 @@ class AnswerWriter:
         for run in state.runs:
             if _is_unsaid(run, self.titles) or (is_late and run.status == "failed"):
                 continue
-            texts.append(worded(run, self.titles, contact))
+            texts.append(run_text(run, self.titles, contact))
         return texts
 
     def _texts_before_question(self, state: TurnState, contact: str) -> list[str]:
@@ -542,7 +542,7 @@ class AnswerWriter:
         texts: list[str] = []
         for run in state.runs:
             if run.status in ended and not _is_unsaid(run, self.titles):
-                texts.append(worded(run, self.titles, contact))
+                texts.append(run_text(run, self.titles, contact))
         texts.extend(run.text for run in state.runs[:-1] if run.status == "active")
         if state.runs and state.runs[-1].status not in ended:
             texts.append(state.runs[-1].text or done_so_far(state, self.titles))
@@ -638,7 +638,7 @@ def _taken_over(state: TurnState, titles: Titles, contact: str) -> list[str]:
             if own_reply or run.status == "done":
                 speaks_for_itself = True
         if run.status in {"done", "failed"} or run.refusal or own_reply:
-            texts.append(worded(run, titles, contact))
+            texts.append(run_text(run, titles, contact))
     if speaks_for_itself:
         return texts
     subject = ""

@@ -24,12 +24,12 @@ from jazz_select.agent.actions import (
     Tell,
 )
 from jazz_select.agent.agenda import Agenda, flows_without
-from jazz_select.agent.answer import called_off, left_open, left_undone, too_late_text, with_objects
+from jazz_select.agent.answer import called_off_text, left_open_text, not_done_text, too_late_text, with_objects
 from jazz_select.agent.conversation import OpenFlow, PendingCall
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.reading.reading import Reading, Wish
-from jazz_select.agent.stored_values import asked_again, fill
+from jazz_select.agent.stored_values import fill, with_question_again
 from jazz_select.agent.titles import Titles, shown_value
 from jazz_select.agent.turn import ASK, OPEN, RUN, TurnState, Way
 from jazz_select.selector.select import FlowSelector
@@ -106,7 +106,7 @@ class ActionRunner:
             return replace(state, way=RUN, agenda=agenda, text=text)
         if top is not None and pending.flow:
             return self._cancel_flows(state, listed, text=too_late, of=len(listed))
-        return replace(state, way=ASK, text=too_late or left_undone(pending))
+        return replace(state, way=ASK, text=too_late or not_done_text(pending))
 
     @_perform.register
     async def _agree(self, _: Agree, state: TurnState) -> TurnState:
@@ -144,11 +144,11 @@ class ActionRunner:
         wishes, too_many = state.agenda.split_by_room(wishes)
         if too_many:
             unmet = ", ".join(map(self._in_words, too_many))
-            state = replace(state, text=join_paragraphs(state.text, left_open(unmet)))
+            state = replace(state, text=join_paragraphs(state.text, left_open_text(unmet)))
         if not wishes:
             if state.granted is not None:
                 return state
-            return asked_again(replace(state, way=ASK))
+            return with_question_again(replace(state, way=ASK))
         for wish in wishes:
             if wish.grounded.times > 1:
                 once = say("only_once", title=self._in_words(wish))
@@ -208,7 +208,7 @@ class ActionRunner:
     @_perform.register
     async def _leave_over(self, action: LeaveOver, state: TurnState) -> TurnState:
         if state.way.to == "ask":
-            return replace(state, text=f"{state.text}\n\n{left_open(action.rest)}")
+            return replace(state, text=f"{state.text}\n\n{left_open_text(action.rest)}")
         return replace(state, rest=action.rest)
 
     @_perform.register
@@ -218,7 +218,7 @@ class ActionRunner:
 
     @_perform.register
     async def _ask_again(self, _: AskAgain, state: TurnState) -> TurnState:
-        return asked_again(replace(state, way=ASK))
+        return with_question_again(replace(state, way=ASK))
 
     @_perform.register
     async def _continue(self, action: Continue, state: TurnState) -> TurnState:
@@ -273,7 +273,7 @@ class ActionRunner:
             unmentioned = off[of:]
         for flow in unmentioned:
             if not self._is_part_of(flow, off):
-                texts.append(called_off(flow, self.titles))
+                texts.append(called_off_text(flow, self.titles))
         kept: list[OpenFlow] = []
         for flow in off:
             kept.extend(self.gate.flow_to_keep(flow))

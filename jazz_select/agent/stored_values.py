@@ -30,10 +30,10 @@ def fill(state: TurnState, action: Fill, titles: Titles) -> TurnState:
         return filled
     if not filled.text and not action.is_understood and filled.agenda == state.agenda:
         filled = replace(filled, text=say("not_understood"))
-    return asked_again(filled)
+    return with_question_again(filled)
 
 
-def asked_again(state: TurnState) -> TurnState:
+def with_question_again(state: TurnState) -> TurnState:
     """Repeat the question with the reason. If another input must be asked for first, drop the pending call."""
     waiting, pending = state.agenda.top, state.pending
     if pending is not None and waiting is not None:

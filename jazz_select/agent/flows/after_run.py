@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from jazz_select.agent.answer import left_open
+from jazz_select.agent.answer import left_open_text
 from jazz_select.agent.chain.transcript import Chain, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, PastCall
 from jazz_select.agent.flows.flow_runner import progress_of
@@ -180,7 +180,7 @@ def with_wishes_handed_over(state: TurnState, wishes: Sequence[str], *, is_cut: 
         if words and words in message and not is_cut:
             own.append(wish)
         elif wish.strip():
-            state = replace(state, text=join_paragraphs(state.text, left_open(wish)))
+            state = replace(state, text=join_paragraphs(state.text, left_open_text(wish)))
     if not own:
         return state
     return replace(state.with_call_parked(), resumed="", handed_back=". ".join(own))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from jazz_select.agent.answer import left_open
+from jazz_select.agent.answer import left_open_text
 from jazz_select.agent.chain.transcript import ChainText
 from jazz_select.agent.conversation_view import ConversationView
 from jazz_select.agent.flows.after_run import with_dropped
@@ -77,7 +77,7 @@ class FreeAnswer:
     async def answer_rest(self, state: TurnState, approval: TurnApproval) -> TurnState:
         """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
         if self.loops is None:
-            return replace(state, text=left_open(state.rest))
+            return replace(state, text=left_open_text(state.rest))
         answer = self._answer_read(state)
         if answer:
             await _tell(answer)

@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.answer import worded
+from jazz_select.agent.answer import run_text
 from jazz_select.agent.known_flows import KnownFlows
 from jazz_select.agent.titles import Titles
 from jazz_select.errors import ConfigError, UnconnectedToolsError
@@ -146,8 +146,8 @@ async def test_whom_to_turn_to_is_told_where_that_is_known() -> None:
     registry = flows_of(pays=OPTIONAL, looks={**MANUAL, "title": "A look at it"})
     selector = FlowSelector(None, registry, ListMemory(metadata("looks")), "support")
     (run,) = (await Agent(selector, [pay]).turn("looks")).runs
-    told = worded(run, Titles(KnownFlows(registry, {})), "help@example.org")
-    assert told == "A look at it cannot be done here. Please contact help@example.org."
+    text = run_text(run, Titles(KnownFlows(registry, {})), "help@example.org")
+    assert text == "A look at it cannot be done here. Please contact help@example.org."
 
 
 OFFER = "I can help with: Pays, Looks."
