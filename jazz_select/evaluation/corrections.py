@@ -284,7 +284,7 @@ class _Sorter:
         tools: Mapping[str, Tool] | None,
     ) -> None:
         self._flows = {flow.name: flow for flow in registry.values()}
-        self._may_change = flows_that_may_change(registry.values(), tools)
+        self._risky_flows = flows_that_may_change(registry.values(), tools)
         self._labelled = DuplicateIndex((case.request for case in cases), numbers=False)
         self._authored: dict[str, str] = {}
         for flow in registry.values():
@@ -389,7 +389,7 @@ class _Sorter:
             return f"{witnesses} of {votes.total()} witnesses say so: a person should look"
         if witnesses < WITNESSES:
             return f"{witnesses} of {WITNESSES} independent witnesses (keys, or conversations without one)"
-        if found.flow in self._may_change:
+        if found.flow in self._risky_flows:
             return f"{found.flow} may change something: only a person may lead requests there"
         return ""
 
