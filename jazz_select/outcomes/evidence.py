@@ -273,6 +273,8 @@ def _evidence_of(entry: Logged) -> Evidence | Hint | str:
         return _evidence_of_choice(entry)  # which it confirms
     if source.kind == "agent" and not entry.right:
         return "it was called off"  # which says nothing of what would have been right
+    if source.kind == "recall":
+        return "nobody was asked"
     return _hint(entry, right, source, said_at=_corrected_at(entry))
 
 

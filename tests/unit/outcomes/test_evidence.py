@@ -174,6 +174,12 @@ def test_a_hint_needs_independent_witnesses_and_one_key_is_one(sources: list[Sou
 
 
 @pytest.mark.spec("016.3")
+def test_what_recall_says_of_itself_is_no_hint() -> None:
+    found = read(*(entry(by=RECALL, right=("track",), current_source=RECALL, at=at) for at in range(5)))
+    assert (found.certain, found.hints) == ((), ())
+
+
+@pytest.mark.spec("016.3")
 def test_no_number_of_hints_leads_to_a_flow_that_may_change_something() -> None:
     said = [entry(by=RECALL, right=("cancel",), current_source=user(f"key{number}")) for number in range(100)]
     hints = read(*said).hints
