@@ -262,7 +262,7 @@ def _why_unusable(entry: Logged, text: str) -> str:
 def _evidence_of(entry: Logged) -> Evidence | Hint | str:
     """Return what an entry says; a text says why it says nothing."""
     source = entry.corrected_by
-    if source is None or entry.right is None:
+    if source is None or entry.right is None or source.kind == "recall":
         return _evidence_of_choice(entry)
     if len(entry.right) > 1:
         return "several flows are right for it"
@@ -273,8 +273,6 @@ def _evidence_of(entry: Logged) -> Evidence | Hint | str:
         return _evidence_of_choice(entry)  # which it confirms
     if source.kind == "agent" and not entry.right:
         return "it was called off"  # which says nothing of what would have been right
-    if source.kind == "recall":
-        return "nobody was asked"
     return _hint(entry, right, source, said_at=_corrected_at(entry))
 
 
