@@ -155,7 +155,7 @@ class ActionRunner:
                 state = replace(state, text=join_paragraphs(state.text, once))
         state = _with_wishes(state, wishes, wanted=action.wanted or state.request.message)
         if action.is_held:
-            return _held(state)
+            return _ask_to_begin(state)
         # A granted call without a flow is made by the model that answers; the flows wait for it.
         is_answered_first = state.granted is not None and not action.after
         way = Way("open" if is_answered_first else "run", is_first=action.is_first)
@@ -364,7 +364,7 @@ def _with_wishes(state: TurnState, wishes: Sequence[Wish], *, wanted: str) -> Tu
     return replace(state, agenda=agenda, pending=None)
 
 
-def _held(state: TurnState) -> TurnState:
+def _ask_to_begin(state: TurnState) -> TurnState:
     """Ask for a yes before the flow on top begins, unless a check refused it: then there is nothing to ask."""
     top = state.agenda.top
     if top is not None and top.refusal:

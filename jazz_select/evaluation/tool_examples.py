@@ -30,7 +30,7 @@ from jazz_select.evaluation.whole_files import file_lock, write_readable
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 from jazz_select.json_values import canonical_bytes
 from jazz_select.memory.encoder import Encoder
-from jazz_select.outcomes.evidence import read_evidence, witnessed
+from jazz_select.outcomes.evidence import read_evidence, witnessed_hints
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_memory import tool_card, tools_scope
@@ -264,7 +264,7 @@ def examples_in_log(
     names = {tool.name for tool in tools}
     may_change = {tool.name for tool in tools if not tool.reads}
     evidence = read_evidence(entries, flows=names, may_change=may_change, why_unfit=why_unfit)
-    counted = [*evidence.certain, *witnessed(evidence.hints, may_change=may_change)]
+    counted = [*evidence.certain, *witnessed_hints(evidence.hints, may_change=may_change)]
     found: dict[str, list[str]] = {}
     for each in sorted(counted, key=lambda one: -one.at):  # the latest first
         if each.right not in names:

@@ -10,7 +10,7 @@ from jazz_select.errors import FlowError, FlowValidationError
 from jazz_select.flow.base import MOST_PARTS, BaseFlow, Flow, FlowFields, FlowPart, FlowRegistry, current_scope
 from jazz_select.flow.definition import Definition
 from jazz_select.flow.field_checks import Subject, check_text
-from jazz_select.flow.origin import received
+from jazz_select.flow.origin import without_origin
 from jazz_select.serialization import unreadable, value_of
 from jazz_select.text import describe_value
 from jazz_select.values import flow_id
@@ -243,7 +243,7 @@ def flow_of(data: object) -> BaseFlow:
     known = value_of(dict[str, Any], data, _FLOW)
     own, extra = value_of(Definition, known), value_of(_ExtraFields, known)
     try:
-        with received():
+        with without_origin():
             flow = _make_flow(own, FlowRegistry(min_examples=0), count(1), extra)
             if own.parts:
                 flow.outline()  # raises if nested too deep

@@ -52,7 +52,7 @@ def read_from(file: Path, entry: int) -> AbstractContextManager[None]:
 _received: ContextVar[bool] = ContextVar("jazz_select_received", default=False)
 
 
-def received() -> AbstractContextManager[None]:
+def without_origin() -> AbstractContextManager[None]:
     """Attribute flows made in the block to no module: they come from another process."""
     return set_in(_received, value=True)
 

@@ -19,10 +19,10 @@ from jazz_select.memory.fit.fitting import (
     fit_stages,
     labels_of_persons,
     learn_from_log,
-    shuffled,
+    shuffle_flows,
 )
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed
+from jazz_select.outcomes.evidence import LEAST, NONE, TOSS, Evidence, Hint, LogEvidence, same_request, witnessed_hints
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import count_of, one_line, some_of
 from jazz_select.threads import in_thread
@@ -229,7 +229,7 @@ class IndexWriter:
         notes = tuple(indexed.notes(overwritten))
         notes += await self._missing_source_notes(agent_id, labels=not cases, log=evidence is None)
         if not dry_run:
-            order = shuffled(cards.values())
+            order = shuffle_flows(cards.values())
             chosen = sample_of(order, self._encoder)
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
@@ -348,7 +348,7 @@ class IndexWriter:
         hints = list(last.values())[-_MOST_HINTS:]
         embed = partial(self._encoder.embed, keeps=True)
         alike = await in_thread(lambda: _near_hints(hints, embed([indexable(hint.request) for hint in hints])))
-        kept = [*evidence.certain, *witnessed(hints, may_change=evidence.may_change, alike=alike)]
+        kept = [*evidence.certain, *witnessed_hints(hints, may_change=evidence.may_change, alike=alike)]
         labelled = [each for each in kept if each.right in names]
         trusted = sum(each.trust > TOSS for each in labelled)
         if trusted < LEAST:

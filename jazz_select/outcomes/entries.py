@@ -216,7 +216,7 @@ def _read_list(text: object, kind: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def logged(row: tuple[Any, ...], feedback: Sequence[Feedback] = ()) -> Logged:
+def entry_from_row(row: tuple[Any, ...], feedback: Sequence[Feedback] = ()) -> Logged:
     """Build an entry from a row of `COLUMNS` and what was said about it."""
     _check_row(row)
     values = dict(zip(_FIELDS, row, strict=False))  # the columns of the source come behind them

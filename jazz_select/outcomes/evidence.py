@@ -345,7 +345,7 @@ def _merge_models(choices: Sequence[Evidence]) -> Evidence:
     return replace(own[0], trust=own[0].trust * share, ids=tuple(ids), witnesses=len(witnesses))
 
 
-def witnessed(
+def witnessed_hints(
     hints: Sequence[Hint],
     *,
     may_change: Collection[str],

@@ -17,8 +17,8 @@ from jazz_select.outcomes.entries import (
     Feedback,
     Logged,
     RecallAnswer,
+    entry_from_row,
     feedback_by_entry,
-    logged,
     move_of_row,
     recall_answer,
 )
@@ -274,7 +274,7 @@ class FileLogStore:
             while batch := rows.fetchmany(_READ_AT_ONCE):
                 feedback = _feedback_in(database, [row[0] for row in batch])
                 for row in batch:
-                    yield logged(row, feedback.get(row[0], ()))
+                    yield entry_from_row(row, feedback.get(row[0], ()))
 
     def entry(self, entry: str) -> Logged | None:
         """Return the entry of this id."""
@@ -282,7 +282,7 @@ class FileLogStore:
             row = database.execute(f"{_READ} WHERE id = ?", (entry,)).fetchone()
             if row is None:
                 return None
-            return logged(row, _feedback_in(database, [entry]).get(entry, ()))
+            return entry_from_row(row, _feedback_in(database, [entry]).get(entry, ()))
 
     def feedback(self, entry: str) -> tuple[Feedback, ...]:
         """Return the last word of each source about an entry."""

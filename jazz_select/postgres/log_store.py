@@ -16,8 +16,8 @@ from jazz_select.outcomes.entries import (
     Feedback,
     Logged,
     RecallAnswer,
+    entry_from_row,
     feedback_by_entry,
-    logged,
     move_of_row,
     recall_answer,
 )
@@ -225,7 +225,7 @@ class PostgresLogStore:
         def read_page(connection: Row) -> tuple[int, list[Logged]]:
             rows = connection.execute(statement, values).fetchall()
             feedback = self._feedback_of(connection, [row[1] for row in rows])
-            return (rows[-1][0] if rows else 0), [logged(row[1:], feedback.get(row[1], ())) for row in rows]
+            return (rows[-1][0] if rows else 0), [entry_from_row(row[1:], feedback.get(row[1], ())) for row in rows]
 
         while True:
             last, found_entries = self._run_reading(read_page)
@@ -240,7 +240,7 @@ class PostgresLogStore:
 
         def read_entry(connection: Row) -> Logged | None:
             row = connection.execute(one, (self._log, _storable(entry))).fetchone()
-            return None if row is None else logged(row, self._feedback_of(connection, [entry]).get(entry, ()))
+            return None if row is None else entry_from_row(row, self._feedback_of(connection, [entry]).get(entry, ()))
 
         return self._run_reading(read_entry)
 

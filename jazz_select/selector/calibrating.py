@@ -26,7 +26,7 @@ class Sample:
     right: str
 
 
-async def labelled(
+async def recall_cases(
     cases: Iterable[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
 ) -> list[Sample]:
     """Recall candidates for labelled cases: pairs of a request and the name of its flow, or None.

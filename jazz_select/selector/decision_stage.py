@@ -66,7 +66,7 @@ async def ask_decider(
 ) -> DeciderAnswer:
     """Ask a decision model which candidate fits. Errors of the client pass."""
     # In shuffled order, a model with a bias for positions does not seem to agree with recall.
-    shown = shuffled(candidates, request.query)
+    shown = shuffle_candidates(candidates, request.query)
     ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
     options = {label: _describe_flow(each) for label, each in zip(ids, shown, strict=True)}
     question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
@@ -158,7 +158,7 @@ def _prior_chances(candidates: Sequence[Candidate]) -> dict[str, float]:
     return priors
 
 
-def shuffled(candidates: Sequence[Candidate], request: str) -> list[Candidate]:
+def shuffle_candidates(candidates: Sequence[Candidate], request: str) -> list[Candidate]:
     """Order candidates by a hash with the request, so that no flow is first more often than others."""
     read = request[:REQUEST_LIMIT]
     return sorted(candidates, key=lambda each: sha256(f"{read}\x1f{each.flow_id}".encode(errors="replace")).digest())

@@ -376,7 +376,7 @@ class FlowSelector:
         """
         from jazz_select.selector import calibrating
 
-        samples = await calibrating.labelled(cases, self._registry, self._narrower)
+        samples = await calibrating.recall_cases(cases, self._registry, self._narrower)
         learned = await calibrating.calibrate(samples, self._decider, timeout_s=self._timeout_s)
         self._pipeline.recalibrate(learned)
         return learned

@@ -198,7 +198,7 @@ class OpenFlowQuestion:
             *self._waiting_flows,
             self._facts_text,
             self._other_flows_text,
-            _headed(_CALLS, self.view.render_calls()),
+            _with_heading(_CALLS, self.view.render_calls()),
             self._lost_outputs_text,
             f"[… {left_out} earlier messages of this conversation are left out …]" if left_out else "",
         )
@@ -216,7 +216,7 @@ class OpenFlowQuestion:
             # The provider is given the tools beside the messages.
             texts = [each for each in shown if each.what != "tool"]
         elif self.always:
-            tools_text = _headed("TOOLS SHOWN:", tool_lines(self.always))
+            tools_text = _with_heading("TOOLS SHOWN:", tool_lines(self.always))
         # The same in every turn, so that providers can cache it.
         system = join_paragraphs(
             self.system,
@@ -247,7 +247,7 @@ class OpenFlowQuestion:
             f"Tools that may be called now: {usable_names or 'none'}.",
             *self._waiting_flows,
             self._other_flows_text,
-            _headed(_CALLS_THEN, "\n".join(calls_now)),
+            _with_heading(_CALLS_THEN, "\n".join(calls_now)),
             self._lost_outputs_text,
         )
 
@@ -280,7 +280,7 @@ class OpenFlowQuestion:
 
     @property
     def _facts_text(self) -> str:
-        return _headed(_FACTS, self.view.render_facts())
+        return _with_heading(_FACTS, self.view.render_facts())
 
     @property
     def _can_do(self) -> str:
@@ -290,7 +290,7 @@ class OpenFlowQuestion:
 
     @property
     def _other_flows_text(self) -> str:
-        return _headed(_OTHERS, self.view.render_flows(but=self.within))
+        return _with_heading(_OTHERS, self.view.render_flows(but=self.within))
 
     @property
     def _lost_outputs_text(self) -> str:
@@ -303,7 +303,7 @@ def _procedure_text(which: str, title: str, *, native: bool) -> str:
     return _PROCEDURE.format(which=which, title=title, closing=_CLOSING, **(_NATIVE if native else _IN_TEXT))
 
 
-def _headed(heading: str, text: str) -> str:
+def _with_heading(heading: str, text: str) -> str:
     """Return a text below its heading; empty without a text."""
     if not text:
         return ""

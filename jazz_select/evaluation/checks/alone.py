@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 from jazz_select.evaluation.cases import Case
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder, TermCounts, indexable
-from jazz_select.memory.fit.fitting import Fitted, fit, shuffled, signals_of
+from jazz_select.memory.fit.fitting import Fitted, fit, shuffle_flows, signals_of
 from jazz_select.memory.sync import sample_of
 from jazz_select.ports import Vectors
 from jazz_select.selector.forecast import AnsweredCase, Forecast, LoggedAlone, forecast
@@ -39,7 +39,7 @@ def expected_alone(  # noqa: PLR0913 - what is known, by name
     Raises:
         EmbeddingError: The embedder failed.
     """
-    order = shuffled(flow.card() for flow in flows)
+    order = shuffle_flows(flow.card() for flow in flows)
     sample = sample_of(order, encoder)
     terms = TermCounts.from_documents(map(encoder.lexical.terms, order))
     # As in a sync: BLAS threads that wait for each other make small matrices take far longer.

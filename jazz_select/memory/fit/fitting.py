@@ -63,7 +63,7 @@ def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str,
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-def shuffled(cards: Iterable[FlowCard]) -> list[FlowCard]:
+def shuffle_flows(cards: Iterable[FlowCard]) -> list[FlowCard]:
     """Return flows in the order of the hashes of their ids: any first part is a fair sample, and always the same."""
     return sorted(cards, key=lambda card: hashlib.sha256(card.id.encode()).digest())
 

@@ -6,7 +6,7 @@ from typing import Final
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.selector.decision_stage import NONE, posteriors, shuffled
+from jazz_select.selector.decision_stage import NONE, posteriors, shuffle_candidates
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, REQUEST_LIMIT
 from jazz_select.text import beginning, clean_beginning, in_one_line
 from jazz_select.threads import Deadline, current_budget
@@ -70,7 +70,7 @@ def _among_found(found: Sequence[Tool], confidences: Mapping[str, float], p_none
 
 async def _ask(client: DecisionClient, request: str, candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return the model's probabilities by the name of the tool, and that of `NONE`."""
-    shown = shuffled(candidates, request)
+    shown = shuffle_candidates(candidates, request)
     names = {str(number): each.flow_name for number, each in enumerate(shown, start=1)}
     options = {label: _meaning(each) for label, each in zip(names, shown, strict=True)}
     question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)

@@ -13,7 +13,7 @@ from jazz_select.outcomes.evidence import (
     read_evidence,
     same_request,
     witness_of,
-    witnessed,
+    witnessed_hints,
 )
 
 FLOWS = ("refund", "track", "cancel")
@@ -169,7 +169,7 @@ def test_a_hint_needs_independent_witnesses_and_one_key_is_one(sources: list[Sou
     found = read(*said)
     assert found.certain == ()
     assert len(found.hints) == len(sources)
-    kept = witnessed(found.hints, may_change=["cancel"])
+    kept = witnessed_hints(found.hints, may_change=["cancel"])
     assert [(each.right, each.witnesses) for each in kept] == ([("track", len(set(map(witness_of, sources))))] * counts)
 
 
@@ -183,8 +183,8 @@ def test_what_recall_says_of_itself_is_no_hint() -> None:
 def test_no_number_of_hints_leads_to_a_flow_that_may_change_something() -> None:
     said = [entry(by=RECALL, right=("cancel",), current_source=user(f"key{number}")) for number in range(100)]
     hints = read(*said).hints
-    assert witnessed(hints, may_change=["cancel"]) == ()
-    assert [each.right for each in witnessed(hints, may_change=[])] == ["cancel"]
+    assert witnessed_hints(hints, may_change=["cancel"]) == ()
+    assert [each.right for each in witnessed_hints(hints, may_change=[])] == ["cancel"]
 
 
 def test_requests_that_mean_the_same_are_witnesses_of_each_other() -> None:
@@ -193,15 +193,15 @@ def test_requests_that_mean_the_same_are_witnesses_of_each_other() -> None:
         entry("where's the parcel", by=user("b")),
         entry("hello", by=user("c")),
     ).hints
-    assert witnessed(hints, may_change=[]) == ()
-    kept = witnessed(hints, may_change=[], alike=[(0, 1), (0, 1), (2,)])
+    assert witnessed_hints(hints, may_change=[]) == ()
+    kept = witnessed_hints(hints, may_change=[], alike=[(0, 1), (0, 1), (2,)])
     assert [each.request for each in kept] == ["where is my parcel", "where's the parcel"]
 
 
 def hinted(*said: tuple[str, str, float]) -> list[tuple[str, str]]:
     """What counts of hints: each a key, a flow, and when it was said; all were asked at the same time."""
     entries = [entry(by=RECALL, right=(flow,), current_source=user(key), said_at=at) for key, flow, at in said]
-    return [(each.request, each.right) for each in witnessed(read(*entries).hints, may_change=[])]
+    return [(each.request, each.right) for each in witnessed_hints(read(*entries).hints, may_change=[])]
 
 
 @pytest.mark.spec("016.3")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
-from jazz_select.selector.decision_stage import shuffled
+from jazz_select.selector.decision_stage import shuffle_candidates
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.stages import LeaveOneOutConfidence, StageRecord, Usage, leave_one_out_confidence, listed_confidences
@@ -368,6 +368,6 @@ def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_what_a_decision_model_is_shown_first_is_anyones_turn_and_the_same_for_the_same_request() -> None:
-    firsts = Counter(shuffled(candidates(), f"request {n}")[0].flow_name for n in range(300))
+    firsts = Counter(shuffle_candidates(candidates(), f"request {n}")[0].flow_name for n in range(300))
     assert min(firsts[name] for name in NAMES) > 70
-    assert shuffled(candidates(), "x") == shuffled(candidates(), "x")
+    assert shuffle_candidates(candidates(), "x") == shuffle_candidates(candidates(), "x")
