@@ -396,7 +396,7 @@ class Agent:
             elif node == _CONVERSE:
                 left = NodeExit(await self._free.answer(value))
             elif node == _ANSWER:
-                left = NodeExit(await self._answers.give(await self._handover.hand_over(value)))
+                left = NodeExit(await self._answers.write(await self._handover.hand_over(value)))
             if traced is not None and left.tag:
                 traced.note({"route": left.tag})
         return left

@@ -467,7 +467,7 @@ class AnswerWriter:
     model_timeout_s: float | None = 30.0
     offers: Callable[[], Sequence[str]] = tuple
 
-    async def give(self, state: TurnState) -> TurnState:
+    async def write(self, state: TurnState) -> TurnState:
         """Return the answer of a turn in words, and in the schema if there is one."""
         state = self._in_words(_with_question(state))
         schema = state.request.schema

@@ -105,7 +105,7 @@ class ActionRunner:
             text = join_paragraphs(state.text, too_late)
             return replace(state, way=RUN, agenda=agenda, text=text)
         if top is not None and pending.flow:
-            return self._cancel_flows(state, listed, text=too_late, of=len(listed))
+            return self._cancel_flows(state, listed, text=too_late, covered=len(listed))
         return replace(state, way=ASK, text=too_late or not_done_text(pending))
 
     @_perform.register
@@ -164,11 +164,11 @@ class ActionRunner:
     @_perform.register
     async def _call_off(self, action: CallOff, state: TurnState) -> TurnState:
         agenda = state.agenda
-        off = [flow for flow in reversed(agenda.flows) if flow.key in action.flows]
+        flows = [flow for flow in reversed(agenda.flows) if flow.key in action.flows]
         if not action.flows and agenda.top is not None:
-            off = [agenda.top]
-        off += self._called_for(agenda, off)
-        keys = {flow.key for flow in off}
+            flows = [agenda.top]
+        flows += self._called_for(agenda, flows)
+        keys = {flow.key for flow in flows}
         pending, too_late = state.pending, ""
         listed = [flow.key for flow in agenda.all_listed(pending)]
         if pending is not None and not keys.isdisjoint(listed):
@@ -178,12 +178,12 @@ class ActionRunner:
             # Another process has begun some of them: drop the others too, rather than ask again.
             keys.update(listed)
         # Read the flows again, since the withdrawal has changed them.
-        off = [flow for flow in reversed(state.agenda.flows) if flow.key in keys]
-        for flow in off:
+        flows = [flow for flow in reversed(state.agenda.flows) if flow.key in keys]
+        for flow in flows:
             if flow.pending is not None:
                 # Its question may also hold calls of other flows; withdraw only its own call.
                 await self.approval.withdraw(flow.pending.model_copy(update={"more": ()}))
-        canceled = self._cancel_flows(state, off, text=too_late, of=max(len(listed), 1), targets=action.targets)
+        canceled = self._cancel_flows(state, flows, text=too_late, covered=max(len(listed), 1), targets=action.targets)
         canceled = replace(canceled, pending=canceled.agenda.call_of_top(pending))
         if state.granted is not None:
             return replace(canceled, way=state.way, resumed="")
@@ -234,7 +234,7 @@ class ActionRunner:
         return replace(state, way=Way("ask", pauses=action.pauses), text=say(action.text), reason=reason)
 
     def _with_kept(self, state: TurnState, kept: Sequence[KeptWish], listed: Sequence[OpenFlow]) -> TurnState:
-        """Call off the listed wishes but for those that are kept, and ask about these anew, as they were corrected."""
+        """Call off all listed wishes except those kept, and ask about these again with their corrections."""
         refused_keys = {flow.key for flow in listed} - {wish.key for wish in kept}
         refused = [flow for flow in state.agenda.flows if flow.key in refused_keys]
         if refused:
@@ -253,36 +253,42 @@ class ActionRunner:
         return f"{title} ({values})" if values else title
 
     def _cancel_flows(
-        self, state: TurnState, off: Sequence[OpenFlow], *, text: str = "", of: int = 1, targets: Sequence[str] = ()
+        self,
+        state: TurnState,
+        flows: Sequence[OpenFlow],
+        *,
+        text: str = "",
+        covered: int = 1,
+        targets: Sequence[str] = (),
     ) -> TurnState:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
-        `text` replaces the usual sentences about the first `of` them. A flow cancelled right after it was chosen is
-        recorded in the log of outcomes as possibly wrong, with the `targets` as the flows that were probably wanted.
+        `text` replaces the usual sentences about the first `covered` flows. A flow canceled right after it was chosen
+        is logged as possibly wrong, with the `targets` as the flows that were probably wanted.
         """
-        for flow in off:
+        for flow in flows:
             if flow.turn + 1 >= state.request.conversation.turns:
                 note = "called off in the turn after it was chosen"
                 self.selector.hint(flow.logged, right=targets, note=note)
-        off = [*off, *self._callers(state.agenda, off)]
-        off = [*off, *self._called_for(state.agenda, off)]
+        canceled = [*flows, *self._callers(state.agenda, flows)]
+        canceled += self._called_for(state.agenda, canceled)
         texts: list[str] = []
-        unmentioned = off
+        unmentioned = canceled
         if text:
             texts.append(text)
-            unmentioned = off[of:]
+            unmentioned = canceled[covered:]
         for flow in unmentioned:
-            if not self._is_part_of(flow, off):
+            if not self._is_part_of(flow, canceled):
                 texts.append(called_off_text(flow, self.titles))
         kept: list[OpenFlow] = []
-        for flow in off:
+        for flow in canceled:
             kept.extend(self.gate.flow_to_keep(flow))
-        agenda = Agenda(_flows_left(state.agenda.flows, off), (*state.agenda.failed, *kept))
+        agenda = Agenda(_flows_left(state.agenda.flows, canceled), (*state.agenda.failed, *kept))
         resumed = agenda.top.name if agenda.top is not None else ""
         return replace(state, way=ASK, agenda=agenda, text="\n\n".join(texts), resumed=resumed)
 
-    def _callers(self, agenda: Agenda, off: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
-        names = {each.name for each in off}
+    def _callers(self, agenda: Agenda, canceled: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
+        names = {each.name for each in canceled}
         # A caller lies below what it calls, so that one pass finds the callers of callers too.
         for open_flow in reversed(agenda.flows):
             if open_flow.name in names or open_flow.status != "queued":
@@ -292,9 +298,9 @@ class ActionRunner:
                 names.add(open_flow.name)
                 yield open_flow
 
-    def _called_for(self, agenda: Agenda, off: Sequence[OpenFlow]) -> list[OpenFlow]:
+    def _called_for(self, agenda: Agenda, canceled: Sequence[OpenFlow]) -> list[OpenFlow]:
         """Return the flows that run only because those that are called off called them, the latest first."""
-        gone = list(off)
+        gone = list(canceled)
         # Each pass may free flows that only the last ones called.
         while True:
             remaining = flows_without(agenda.flows, gone)
@@ -309,20 +315,20 @@ class ActionRunner:
                 if open_flow.caller in callers and open_flow.name not in needed:
                     called.append(open_flow)
             if not called:
-                return gone[len(off) :]
+                return gone[len(canceled) :]
             gone += called
 
-    def _is_part_of(self, called: OpenFlow, off: Sequence[OpenFlow]) -> bool:
-        """Whether a flow that is called off ran only for another one, of which that is said."""
+    def _is_part_of(self, called: OpenFlow, canceled: Sequence[OpenFlow]) -> bool:
+        """Whether a flow ran only for another one that is called off too, whose text covers both."""
         if self.titles.effects(called.past_calls):
             return False
-        return bool(called.caller) and any(each.name == called.caller for each in off)
+        return bool(called.caller) and any(each.name == called.caller for each in canceled)
 
 
-def _flows_left(flows: Sequence[OpenFlow], off: Sequence[OpenFlow]) -> tuple[OpenFlow, ...]:
-    """Return the flows that are not called off. Their questions list none of the calls of those that are."""
-    gone = {flow.key for flow in off}
-    calls = [flow.pending for flow in off if flow.pending is not None]
+def _flows_left(flows: Sequence[OpenFlow], canceled: Sequence[OpenFlow]) -> tuple[OpenFlow, ...]:
+    """Return the flows that are not called off, with the calls of the others removed from their questions."""
+    gone = {flow.key for flow in canceled}
+    calls = [flow.pending for flow in canceled if flow.pending is not None]
     return tuple(_without_calls(flow, calls) for flow in flows if flow.key not in gone)
 
 

@@ -79,7 +79,7 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
         own, lost = storable_fields(part.own)
         earlier = before[part.path].lost if part.path in before else ()
         progress[part.path] = replace(
-            Part(**_progress(part)),
+            Part(**_part_fields(part)),
             own=own,
             lost=tuple(dict.fromkeys((*_still(earlier, own), *lost))),
             ran=_stored_calls(part.ran),
@@ -96,7 +96,7 @@ def _stored_calls(ran: Sequence[PastCall]) -> tuple[PastCall, ...]:
     return tuple(stored)
 
 
-def _progress(part: Part) -> dict[str, Any]:
+def _part_fields(part: Part) -> dict[str, Any]:
     return {each.name: getattr(part, each.name) for each in fields_of(Part)}
 
 
@@ -122,7 +122,7 @@ def _step_name(step: Step) -> str:
     return "whatever fits"
 
 
-def ran_of(
+def past_call_of(
     tool: Tool,
     arguments: Mapping[str, Any],
     output: object,
@@ -225,7 +225,7 @@ class FlowRunner:
         if before is not None:
             known = {**facts, **before.own, **self.fixed}
             now = {"status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
-            so_far = replace(so_far, **{**_progress(before), **now})
+            so_far = replace(so_far, **{**_part_fields(before), **now})
             if before.refusal and path != "0":
                 # It is over, and the user was told why, while other parts still wait for an answer.
                 return replace(so_far, status="blocked", problem=f"it was refused before: {before.refusal}")
@@ -519,7 +519,7 @@ class FlowRunner:
             output = record.output
         elif record.fault == "output":
             output = f"it ran: {record.error}"
-        return ran_of(
+        return past_call_of(
             self.executor.tools[record.tool],
             record.arguments,
             output,

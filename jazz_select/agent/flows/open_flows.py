@@ -32,7 +32,7 @@ from jazz_select.agent.chain.transcript import (
 )
 from jazz_select.agent.conversation import MOST_LOOK_UPS, PastCall
 from jazz_select.agent.conversation_view import ConversationView
-from jazz_select.agent.flows.flow_runner import output_fields, ran_of
+from jazz_select.agent.flows.flow_runner import output_fields, past_call_of
 from jazz_select.agent.flows.known_look_ups import look_ups_of
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.known_flows import tools_named
@@ -746,7 +746,7 @@ class OpenFlows:
         tool = self.tools[result.tool]
         filled = () if tool.context_inputs is None else tool.context_inputs.values
         known = filled_arguments(tool, arguments).arguments
-        return ran_of(tool, known, output, failed=not result.ok, filled=filled)
+        return past_call_of(tool, known, output, failed=not result.ok, filled=filled)
 
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
         """Return the connected tools of a flow and its parts; if it names none, those available without a flow.
