@@ -279,8 +279,6 @@ class FlowSelector:
             of_conversation = await self._flows_of_conversation(request, narrowed, surroundings)
             narrowed = narrowed.with_flows(of_conversation, read.notes)
             known = await self._find_known(request, narrowed, surroundings, only=only, given=candidates)
-            if known:
-                narrowed = narrowed.with_flows([self._registry[known]])
             result = await self._run_stages(request, narrowed, surroundings, began, known=known)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -323,8 +321,6 @@ class FlowSelector:
                 return nothing_found(*read.notes, BLANK)
             offered = found.with_flows((), read.notes)
             known = await self._find_known(read.request, offered, surroundings, only=one.only, given=one.candidates)
-            if known:
-                offered = offered.with_flows([self._registry[known]])
             return await self._run_stages(read.request, offered, surroundings, perf_counter(), known=known, ask=ask)
 
         calls = [partial(select, *each) for each in zip(asked, reads, narrowed, strict=True)]
@@ -450,6 +446,8 @@ class FlowSelector:
         ask: bool = True,
     ) -> FlowSelectionResult:
         """Run the stages after recall, up to the chat model or to the end, and record them."""
+        if known:
+            narrowed = narrowed.with_flows([self._registry[known]])
         narrowed = self._pipeline.calibrate(narrowed)
         narrowed_at = perf_counter()
         outcomes = self._outcomes if ask else None
