@@ -170,7 +170,7 @@ class LeaveOneOutConfidence:
                 sure = tuple(map(calibrated, sure))
                 errors = tuple(1 - calibrated(1 - each) for each in errors)
             shares = [total / count / MARGIN for count, total in enumerate(accumulate(errors), start=1)]
-            # Of a wider group with a lower share, the wider one counts: from the end on, the least share so far.
+            # A wider group with a lower share counts instead, so take the running minimum from the end.
             least = [*accumulate(reversed(shares), min)][::-1]
             self._found[calibrated] = Thresholds(confidences=sure, errors=tuple(least))
         return self._found[calibrated]

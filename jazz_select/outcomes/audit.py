@@ -316,7 +316,7 @@ def _is_broken(wrong: int, of: int, promise: float, by_chance: float) -> bool:
         return False
     if promise <= 0:
         return True
-    # The probability of fewer wrong ones; by logarithms, since factorials of thousands are no floats.
+    # The probability of fewer wrong ones; by logarithms, since factorials of thousands overflow a float.
     fewer = [
         exp(lgamma(of + 1) - lgamma(k + 1) - lgamma(of - k + 1) + k * log(promise) + (of - k) * log1p(-promise))
         for k in range(wrong)

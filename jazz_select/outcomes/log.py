@@ -398,7 +398,7 @@ def source_of(decision: Decision) -> Source:
     reason = decision.reason
     if reason is Reason.USER:
         return current_source("user")
-    # Recall finds that nothing fits as well: it is the model's word only where one answered.
+    # Recall may also find that nothing fits: count it as the model's word only if one answered.
     is_models_none = reason is Reason.NONE and _asks_model(decision) and not decision.error
     if reason in {Reason.LLM, Reason.DECIDER} or is_models_none:
         return Source(kind="model", name=decision.model, key=current_caller().key)

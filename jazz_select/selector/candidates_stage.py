@@ -241,7 +241,7 @@ def usable_candidates(
     unusable = 0
     read: Sequence[Candidate] = getattr(found, "read", ())
     for metadata, known in zip(found, chain(read, repeat(None))):  # noqa: B905 - the second has no end
-        # A result of recall holds its candidates as values, too; metadata that a caller changed are read anew.
+        # A recall result holds its candidates as values too; metadata that a caller changed is read again.
         is_unchanged = known is not None and known.as_metadata() == metadata
         candidate = known if is_unchanged else _candidate(metadata)
         if candidate is None:

@@ -112,7 +112,7 @@ class NameSimilarity:
         for word in asked:
             for target in self._matches(word):
                 for number in self._holding[target]:
-                    # One to one: two words asked for may not lean on the same word of a name.
+                    # Match one to one: two requested words may not match the same word of a name.
                     if word not in matched[number] and target not in matched[number].values():
                         matched[number][word] = target
         best: dict[int, NameFit] = {}
@@ -140,7 +140,7 @@ class NameSimilarity:
                 scores[target] = float(SLIP)
         found: list[str] = []
         for target in sorted(scores, key=lambda each: -scores[each]):
-            # A slip about as near to the word's opposite may mean that one, and means neither.
+            # A misspelling about as close to the word's opposite could mean either, so it counts as neither.
             nearest_opposite = max((fuzz.ratio(word, other) for other in opposites_of(target)), default=0.0)
             if target.isascii() and target.isalpha() and nearest_opposite <= scores[target] - _CLEARLY:
                 found.append(target)

@@ -153,7 +153,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 def _kept_outcomes(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
     if after is None or not after.steps:
         return {}
-    # By ids and tools: arguments may have been filled, and so differ from what the plan says.
+    # Compare ids and tools only: arguments may have been filled, and then differ from the plan.
     if {(step.id, step.requested) for step in after.steps}.issuperset((step.id, step.tool) for step in plan.steps):
         return {step.id: step for step in after.steps}
     raise ConfigError("`after` must be the result of this plan, got one with other steps")

@@ -518,7 +518,7 @@ def _shape(schema: Schema) -> Shape | None:
         return None
     needed = [frozenset(names(each.get("required"))) for each in objects]
     always = frozenset[str].intersection(*needed)
-    # A set that holds another one is no way of its own: whatever meets it meets the smaller one.
+    # Drop a set that contains another one: whatever satisfies it satisfies the smaller set too.
     least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
     fields: dict[str, tuple[object, bool]] = {}
     for name, different in _parts_by_name(objects).items():

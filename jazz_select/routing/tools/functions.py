@@ -183,7 +183,7 @@ def _convert_arguments(
 def _convert_argument(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
     try:
         if is_json(value):
-            # As JSON, since strict types take a date as a text only from there.
+            # Validate as JSON: only there do strict types accept a date as text.
             return adapter.validate_json(to_json(value))
         return adapter.validate_python(value)
     except ValidationError as error:
