@@ -89,7 +89,7 @@ def changed(state: GuardInput, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in own or own[name] != value}
 
 
-def updated(state: GuardInputT, updates: Mapping[str, Any]) -> GuardInputT:
+def with_updates(state: GuardInputT, updates: Mapping[str, Any]) -> GuardInputT:
     """Return the state with these fields, validated."""
     strange = updates.keys() - type(state).model_fields.keys()
     if strange:
@@ -205,7 +205,7 @@ def run_guards(
             problem = _problem(each, route, state)
             if problem:
                 return _failed_route(each.name, problem, touched)
-            state = updated(state, route.updates)
+            state = with_updates(state, route.updates)
             # Compared with the initial state, so that one guard may undo another's change.
             named |= route.updates.keys()
             touched = changed(initial, {name: getattr(state, name) for name in named})

@@ -21,7 +21,7 @@ from jazz_select.agent.graph.guards import (
     check_guards,
     function_name,
     run_guards,
-    updated,
+    with_updates,
 )
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.agent.graph.topology import FAILED, NodeExit, Topology, mermaid, walk
@@ -327,14 +327,14 @@ class Router(Generic[StateT]):
         state = snapshot.state_of(self._state_type)
         if state.decision is not None and state.decision.action in (aliases or {}):
             action = (aliases or {})[state.decision.action]
-            state = updated(state, {"decision": state.decision.model_copy(update={"action": action})})
+            state = with_updates(state, {"decision": state.decision.model_copy(update={"action": action})})
         if node in self._validators and state.decision is not None and state.decision.action not in self._planned:
             action = state.decision.action
             problem = f"there is no action {action!r} any more; pass aliases={{{action!r}: …}} if it was renamed"
             raise SnapshotError(problem, missing=(action,))
         node, in_round = self._resume_point(node, snapshot.last(state, aliases or {}), aliases or {})
         try:
-            state = updated(state, updates or {})
+            state = with_updates(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error
         if in_round and run_guards(self._guards, state).tag != CONTINUE:
@@ -380,7 +380,7 @@ class Router(Generic[StateT]):
                 # `finish` keeps the tag that led to it: it says why the turn ended.
                 left_by = {} if node == FINISH else {"route": route.tag}
                 _check_count(node, route, progress.state)
-                state = updated(progress.state, {**route.updates, **made, **left_by})
+                state = with_updates(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
                 ways = self._topology.edges.get(node, {})
                 tag = next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
