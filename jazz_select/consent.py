@@ -636,50 +636,50 @@ class _ReadMessage:
     def _kind_of(self, clauses: Sequence[_Clause]) -> str:
         """Return "yes", "no", "beside" or "aside" if clauses are only one by the table, else ""."""
         labels = list(chain.from_iterable(each.labels for each in clauses))
-        said = list(chain.from_iterable(each.phrases_of_change for each in clauses))
-        if len(clauses) == 1 and _is_greeting(clauses[0]) and _HARMFUL.isdisjoint(each.kind for each in said):
+        content = list(chain.from_iterable(each.phrases_of_change for each in clauses))
+        if len(clauses) == 1 and _is_greeting(clauses[0]) and _HARMFUL.isdisjoint(each.kind for each in content):
             return "" if self.shown.other(clauses[0].text, spelt=True) else "aside"
-        if not said:
+        if not content:
             # "Please" is a courtesy, and alone it agrees.
             if " ".join(each.phrase for each in labels) in phrases()["yes"]:
                 return "yes"
             return "aside" if labels else ""
         # A lone no counts though it is a word of the question.
-        is_lone_no = len(said) == 1 and said[0].is_any("no")
-        if is_lone_no or self._hesitates_before_no(said):
+        is_lone_no = len(content) == 1 and content[0].is_any("no")
+        if is_lone_no or self._hesitates_before_no(content):
             return "no"
-        if said[0].kind != "yes" and said[0].is_any("adds"):
-            said = said[1:]
-        answers = [each.kind for each in said if each.kind != "beside"]
+        if content[0].kind != "yes" and content[0].is_any("adds"):
+            content = content[1:]
+        answers = [each.kind for each in content if each.kind != "beside"]
         if not answers:
             return "beside"
-        return answers[0] if self._is_answer(clauses, said) else ""
+        return answers[0] if self._is_answer(clauses, content) else ""
 
-    def _hesitates_before_no(self, said: Sequence[_Label]) -> bool:
+    def _hesitates_before_no(self, content: Sequence[_Label]) -> bool:
         """Whether nothing but a no follows words of second thoughts: "actually, forget it", "wait, no"."""
         corrects = phrases_in(self.language, "corrects")
         first_answer = 0
-        for label in said:
+        for label in content:
             if label.kind != "waits" and label.phrase not in corrects:
                 break
             first_answer += 1
-        answers = said[first_answer:]
+        answers = content[first_answer:]
         return bool(first_answer and answers) and all(label.kind == "no" for label in answers)
 
-    def _is_answer(self, clauses: Sequence[_Clause], said: Sequence[_Label]) -> bool:
+    def _is_answer(self, clauses: Sequence[_Clause], content: Sequence[_Label]) -> bool:
         """Whether what clauses say is only a yes or only a no, perhaps to words of the question."""
-        kinds = {each.kind for each in said} - {"beside"}
-        first = next(each for each in said if each.kind != "beside")
+        kinds = {each.kind for each in content} - {"beside"}
+        first = next(each for each in content if each.kind != "beside")
         if kinds <= {"no", "waits"} and first.kind == "no":
-            return all(each.kind != "beside" for each in said)
+            return all(each.kind != "beside" for each in content)
         allowed = {"yes", "no", "own", "points", "figure", "names", "adds"} if self._asked.words else {"yes"}
         if not kinds <= allowed or any(self.shown.other(each.changing_text, spelt=True) for each in clauses):
             return False
         if first.kind == "no":
-            return "yes" not in kinds and any(each.phrase.endswith(("don't", "do not", "dont")) for each in said)
+            return "yes" not in kinds and any(each.phrase.endswith(("don't", "do not", "dont")) for each in content)
         if first.kind != "yes" or "no" in kinds:
             return False
-        is_weak = said[0].is_any("weak")
+        is_weak = content[0].is_any("weak")
         return not any(_is_doubtful(each.phrases_of_change, is_weak=is_weak) for each in clauses)
 
     # --- the ends of a letter ---
@@ -785,15 +785,15 @@ def _is_day(label: _Label) -> bool:
     return label.kind == "figure" and not any(map(str.isdigit, label.written))
 
 
-def _is_doubtful(said: Sequence[_Label], *, is_weak: bool) -> bool:
+def _is_doubtful(content: Sequence[_Label], *, is_weak: bool) -> bool:
     """Whether words of the table may ask for something else, or call off.
 
     "Confirm" with an object asks for another thing. "Yes, cancel" may say either, so a word that calls off needs an
     object, and so does a word like "with".
     """
-    for place, label in enumerate(said):
-        is_last = place + 1 == len(said)
-        has_object = not is_last and said[place + 1].kind in {"own", "figure", "points", "names"}
+    for place, label in enumerate(content):
+        is_last = place + 1 == len(content)
+        has_object = not is_last and content[place + 1].kind in {"own", "figure", "points", "names"}
         if label.is_any("alone") and not is_last and not (place and " " in label.phrase):
             return True
         if label.kind == "own" and label.is_any("no") and (is_weak or not has_object):
@@ -811,17 +811,17 @@ def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str |
     if len(message) > LONGEST_READ or POINT in message:
         return NEITHER, "the message cannot be read"
     read = _ReadMessage(message, asked)
-    said = [each for each in read.sentences if each.kind not in {"aside", "beside"}]
+    answering = [each for each in read.sentences if each.kind not in {"aside", "beside"}]
     if quote:
-        return _read_quoted(read, said, quote)
-    own = said[0] if said else None
+        return _read_quoted(read, answering, quote)
+    own = answering[0] if answering else None
     if quote is not None:  # a model has read it, and names no words: the yes may stand behind other sentences
-        own = next((each for each in said if each.kind == "yes"), own)
+        own = next((each for each in answering if each.kind == "yes"), own)
     if own is None or not own.kind:
         return NEITHER, _why_not_begun(read)
-    if any(each.kind not in {"", own.kind} for each in said):
+    if any(each.kind not in {"", own.kind} for each in answering):
         return NEITHER, "it says yes and no"
-    rest = _texts(each for each in said if each is not own and not each.kind)
+    rest = _texts(each for each in answering if each is not own and not each.kind)
     if own.kind == "no":
         return Consent("no", rest), ""
     why = _why_not_by_table(read, own, unread=quote is None)
@@ -830,11 +830,11 @@ def read_with_reason(message: str, asked: Asked = NOTHING_ASKED, *, quote: str |
     return (NEITHER, why) if why else (Consent("yes", rest), "")
 
 
-def _read_quoted(read: _ReadMessage, said: Sequence[_Sentence], quote: str) -> tuple[Consent, str]:
+def _read_quoted(read: _ReadMessage, answering: Sequence[_Sentence], quote: str) -> tuple[Consent, str]:
     why = _why_not_quoted(read, quote)
     if why:
         return NEITHER, why
-    return Consent("yes", _texts(each for each in said if not each.kind)), ""
+    return Consent("yes", _texts(each for each in answering if not each.kind)), ""
 
 
 def _texts(sentences: Iterable[_Sentence]) -> str:
@@ -900,16 +900,16 @@ def _is_quoted(wanted: str, word: str) -> bool:
 
 def _agrees(read: _ReadMessage, words: Sequence[str]) -> bool:
     """Whether quoted words agree: by a phrase of the table, or by what would be done ("refund it")."""
-    said = [each for each in read.labels_of(words) if each.kind not in _NEUTRAL]
-    if not said or said[0].kind == "adds":
+    content = [each for each in read.labels_of(words) if each.kind not in _NEUTRAL]
+    if not content or content[0].kind == "adds":
         return False
-    for place, label in enumerate(said):
-        after = said[place + 1] if place + 1 < len(said) else None
+    for place, label in enumerate(content):
+        after = content[place + 1] if place + 1 < len(content) else None
         # "Confirm" with an object asks for another thing.
         asks_else = label.is_any("alone") and after is not None and not read.does(after) and " " not in label.phrase
         if label.kind in _AGREEING and not asks_else:
             return True
-    return read.does(said[0]) and (len(said) > 1 or not said[0].is_any("no"))
+    return read.does(content[0]) and (len(content) > 1 or not content[0].is_any("no"))
 
 
 def _why_not(read: _ReadMessage, own: Sequence[_Sentence]) -> str:
@@ -960,16 +960,16 @@ def _why_not_by(read: _ReadMessage, sentence: _Sentence, *, is_own: bool) -> str
             piece.is_excuse = is_excused
             piece.complains = complains
             piece.is_agreed = is_agreed
-            is_agreed = is_agreed or any(each.kind in _AGREEING for each in piece.said)
+            is_agreed = is_agreed or any(each.kind in _AGREEING for each in piece.content)
             if is_answer and piece.reports:
                 return "it tells what somebody says"
             begins_wish = part.begins("adds") and (place + number > 0 or not is_own)
-            is_besides = (is_besides or begins_wish) and not (piece.states and _knows_verb(piece.said))
+            is_besides = (is_besides or begins_wish) and not (piece.states and _knows_verb(piece.content))
             why = _why_not_besides(piece) if is_besides else _why_not_in(piece)
             if why:
                 return why
             is_told = is_told or piece.is_aside
-            is_story = piece.is_aside and any(each.is_unknown for each in piece.said)
+            is_story = piece.is_aside and any(each.is_unknown for each in piece.content)
             is_excused = is_story or any(each.is_any("opens") for each in part.labels)
     return ""
 
@@ -1010,8 +1010,8 @@ def _is_particle(labels: Sequence[_Label], place: int) -> bool:
 
 
 def _gives_reason(labels: Sequence[_Label], place: int) -> bool:
-    said = " ".join(each.phrase for each in labels[place : place + _MOST_LINKING])
-    return f"{said} ".startswith(_reasons_in(labels[place].language))
+    phrase = " ".join(each.phrase for each in labels[place : place + _MOST_LINKING])
+    return f"{phrase} ".startswith(_reasons_in(labels[place].language))
 
 
 @cache
@@ -1030,7 +1030,7 @@ class _Piece:
 
     Attributes:
         labels: Its phrases.
-        said: Those that may change something, without the words that only link it to what stands before it.
+        content: Those that may change something, without the words that only link it to what stands before it.
         unknown: The places of words in these that neither the table nor the question has.
         mentions: Whether it has a word of the question, or one that may point to the call.
         points: Whether it points to the call.
@@ -1056,20 +1056,20 @@ class _Piece:
         self.complains = False
         self.is_excuse = False
         self.is_agreed = False
-        said = clause.phrases_of_change
-        while said and _links(said[0]):
-            said = said[1:]
-        self.said = said
-        self.unknown = [place for place, each in enumerate(said) if each.is_unknown]
-        self.mentions = any(each.kind in {"own", "points"} for each in said)
-        self.points = any(_points(said, place) for place in range(len(said)))
-        self.is_about = self.points or any(each.kind == "own" for each in said)
-        self.states = _is_statement(read, said) or _tells(clause.labels)
-        self.doubts = sum(map(_doubts, said))
-        self.is_statement = self.states or not (is_own or _is_of_the_call(said))
-        is_of_value = bool(said) and said[0].kind == "figure"  # "Tuesday is better"
-        self.is_aside = self.states and not self.is_about and not is_of_value and not _wishes(said)
-        self.is_story = is_story and not self.is_about and not _wishes(said) and not self._may_name()
+        content = clause.phrases_of_change
+        while content and _links(content[0]):
+            content = content[1:]
+        self.content = content
+        self.unknown = [place for place, each in enumerate(content) if each.is_unknown]
+        self.mentions = any(each.kind in {"own", "points"} for each in content)
+        self.points = any(_points(content, place) for place in range(len(content)))
+        self.is_about = self.points or any(each.kind == "own" for each in content)
+        self.states = _is_statement(read, content) or _tells(clause.labels)
+        self.doubts = sum(map(_doubts, content))
+        self.is_statement = self.states or not (is_own or _is_of_the_call(content))
+        is_of_value = bool(content) and content[0].kind == "figure"  # "Tuesday is better"
+        self.is_aside = self.states and not self.is_about and not is_of_value and not _wishes(content)
+        self.is_story = is_story and not self.is_about and not _wishes(content) and not self._may_name()
         self.is_aside = self.is_aside or (self.is_story and not is_own)
 
     def _may_name(self) -> bool:
@@ -1077,9 +1077,12 @@ class _Piece:
         kinds = {each.kind for each in self.labels}
         if self.is_own and "figure" in kinds:
             return True
-        if not kinds.isdisjoint({"courtesy", "yes", "beside"}) or any(each.is_any("choices") for each in self.said):
+        if not kinds.isdisjoint({"courtesy", "yes", "beside"}) or any(each.is_any("choices") for each in self.content):
             return True
-        return self.is_own and bool(self.said) and (self.said[0].kind in _NAMING or self.said[0].phrase in ACTING)
+        if not self.is_own or not self.content:
+            return False
+        first = self.content[0]
+        return first.kind in _NAMING or first.phrase in ACTING
 
     @property
     def reports(self) -> bool:
@@ -1101,25 +1104,25 @@ def _tells(labels: Sequence[_Label]) -> bool:
     return is_sentence or is_reason
 
 
-def _points(said: Sequence[_Label], place: int) -> bool:
+def _points(content: Sequence[_Label], place: int) -> bool:
     """Whether a word points to what was asked about, and is no article of what follows it."""
-    if said[place].kind != "points":
+    if content[place].kind != "points":
         return False
-    if place + 1 == len(said) or not said[place].is_any("names"):
+    if place + 1 == len(content) or not content[place].is_any("names"):
         return True
-    after = said[place + 1]
+    after = content[place + 1]
     is_degree = after.kind == "fills" and not (after.is_any("names") or after.is_any("states"))
     return not (after.is_unknown or is_degree)
 
 
-def _wishes(said: Sequence[_Label]) -> bool:
+def _wishes(content: Sequence[_Label]) -> bool:
     """Whether words say what somebody wants."""
-    return any(each.is_any("wishes") or _desires(said, place) for place, each in enumerate(said))
+    return any(each.is_any("wishes") or _desires(content, place) for place, each in enumerate(content))
 
 
-def _desires(said: Sequence[_Label], place: int) -> bool:
+def _desires(content: Sequence[_Label], place: int) -> bool:
     """Whether a phrase wants something otherwise: "I want", and "use" or "give me" where it begins."""
-    label = said[place]
+    label = content[place]
     return label.is_any("desires") and (place == 0 or (" " in label.phrase and label.first != "give"))
 
 
@@ -1131,7 +1134,7 @@ def _inquires(sentence: _Sentence) -> bool:
 
 def _why_not_besides(piece: _Piece) -> str:
     """Return what in a further wish makes a yes none, or "". What is wished besides may name anything."""
-    said, is_wish = piece.said, bool(piece.unknown)
+    content, is_wish = piece.content, bool(piece.unknown)
     for label in piece.labels:
         why = _why_not_word(label, piece)
         if label.kind == "unneeded" and piece.is_about:
@@ -1140,7 +1143,7 @@ def _why_not_besides(piece: _Piece) -> str:
             why = f"it names something else, {label.written!r}"
         if why:
             return why
-    other = _recipient(piece.labels) if any(each.kind == "points" for each in said) else ""
+    other = _recipient(piece.labels) if any(each.kind == "points" for each in content) else ""
     if other:
         return f"it names somebody else, {other!r}"
     thing = _further_thing(piece) if piece.clause.begins("adds") else ""
@@ -1154,26 +1157,26 @@ def _further_thing(piece: _Piece) -> str:
 
     With a verb, a value or somebody whom it is done for, it is another wish.
     """
-    said = piece.said
-    unknown = next((each for each in said if each.is_unknown), None)
-    if unknown is None or any(each.kind == "figure" or each.is_any("desires") for each in said):
+    content = piece.content
+    unknown = next((each for each in content if each.is_unknown), None)
+    if unknown is None or any(each.kind == "figure" or each.is_any("desires") for each in content):
         return ""
     if any(each.is_any("opens") or each.is_any("closes") for each in piece.labels):
         return ""  # "and sorry for the trouble", "and that is all for today"
-    first = next((each for each in said if each.is_any("articles") or each.kind not in {"fills", "adds"}), None)
+    first = next((each for each in content if each.is_any("articles") or each.kind not in {"fills", "adds"}), None)
     if first is None or first.kind == "points" or first.is_any("names") or first.is_any("articles"):
         return unknown.written
     # Where an article stands before each thing, a word that begins is a verb.
-    if piece.read.language in _WITH_ARTICLES | {"de", "pt"} or _may_be_done(said):
+    if piece.read.language in _WITH_ARTICLES | {"de", "pt"} or _may_be_done(content):
         return ""
     return unknown.written
 
 
-def _may_be_done(said: Sequence[_Label]) -> bool:
+def _may_be_done(content: Sequence[_Label]) -> bool:
     """Whether words may say what is to be done: by a known verb, or for the writer ("show me")."""
-    if any(each.phrase in ACTING or each.is_any("writer") for each in said):
+    if any(each.phrase in ACTING or each.is_any("writer") for each in content):
         return True
-    for label, after in pairwise(said):
+    for label, after in pairwise(content):
         if label.is_unknown:
             return after.is_any("names") or after.is_any("articles")  # "mail the receipt"
     return False
@@ -1208,7 +1211,7 @@ def _why_not_by_words(piece: _Piece) -> str:
         if _changes_nothing(piece, place):
             continue
         why = "it refuses" if piece.is_own and label.kind == "no" else _why_not_word(label, piece)
-        if label.kind == "unneeded" and _is_needed(piece.read, piece.said):
+        if label.kind == "unneeded" and _is_needed(piece.read, piece.content):
             why = "it denies something"
         if why:
             return f"{why}, {label.written!r}"
@@ -1218,7 +1221,7 @@ def _why_not_by_words(piece: _Piece) -> str:
 def _other_of_sort(piece: _Piece) -> str:
     """Return a word of the sort of a shown value that is another one ("red" where "grey" is shown), or ""."""
     shown = piece.read.shown
-    for label in piece.said:
+    for label in piece.content:
         if label.kind != "own" and any(label.phrase in sort for sort in shown.sorts):
             return label.written
     return ""
@@ -1237,13 +1240,13 @@ def _changes_nothing(piece: _Piece, place: int) -> bool:
     if label.is_any("contrasts"):
         return _is_particle(piece.labels, place) or (place == 0 and _only_contrasts(piece))
     if label.kind == "stops" and label.is_any("loose"):
-        return piece.complains or (piece.is_aside and not any(each.kind in _AGREEING for each in piece.said))
+        return piece.complains or (piece.is_aside and not any(each.kind in _AGREEING for each in piece.content))
     is_denial = label.kind == "denies" or label.is_any("denies") or label.phrase.endswith("n't")
     if not piece.is_aside or not is_denial:
         return False
     is_answer = label.is_any("refuses") and place == 0 and label.language not in _DENYING_FIRST
-    is_of_something = bool(piece.unknown) or (place == 0 and any(each.is_any("states") for each in piece.said))
-    is_last = label is piece.said[-1]  # "I'm afraid not"
+    is_of_something = bool(piece.unknown) or (place == 0 and any(each.is_any("states") for each in piece.content))
+    is_last = label is piece.content[-1]  # "I'm afraid not"
     return is_of_something and not is_answer and not is_last and piece.doubts == _doubts(label)
 
 
@@ -1254,9 +1257,9 @@ def _doubts(label: _Label) -> bool:
 
 def _only_contrasts(piece: _Piece) -> bool:
     """Whether what follows "but" takes nothing back: it agrees, or it states something beside another statement."""
-    if not piece.said:
+    if not piece.content:
         return len(piece.labels) > 1
-    if piece.said[0].kind in _AGREEING or piece.read.does(piece.said[0]):
+    if piece.content[0].kind in _AGREEING or piece.read.does(piece.content[0]):
         return not piece.is_agreed
     return piece.is_aside and (not piece.is_own or piece.is_excuse)
 
@@ -1301,7 +1304,7 @@ def _counts(label: _Label) -> bool:
 def _other_count(piece: _Piece) -> str:
     """Return a number in words of the message's language that counts nothing else in an aside, or ""."""
     spell = lexicon_of(piece.read.language).spell
-    for label, after in pairwise([*piece.said, None]):
+    for label, after in pairwise([*piece.content, None]):
         word = label.phrase if label is not None and label.kind == "figure" else ""
         value = spell((word,)) if word else None
         is_counted = after is not None and _counts(after)
@@ -1315,18 +1318,18 @@ def _values(piece: _Piece) -> str:
 
     In an aside a number before a word is of that: "my husband turns 50 years".
     """
-    said = piece.clause.phrases_of_change
+    content = piece.clause.phrases_of_change
     values: list[str] = []
-    for place, label in enumerate(said):
-        is_count = label.written.isdecimal() and place + 1 < len(said) and _counts(said[place + 1])
+    for place, label in enumerate(content):
+        is_count = label.written.isdecimal() and place + 1 < len(content) and _counts(content[place + 1])
         if not (piece.is_aside and is_count):
             values.append(label.written)
     return " ".join(values)
 
 
-def _is_needed(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+def _is_needed(read: _ReadMessage, content: Sequence[_Label]) -> bool:
     """Whether what is not needed may be the call: "I don't need it", unless the call ends something."""
-    return not read.shown.ends and any(each.kind == "points" or read.does(each) for each in said)
+    return not read.shown.ends and any(each.kind == "points" or read.does(each) for each in content)
 
 
 def _why_not_word(label: _Label, piece: _Piece) -> str:
@@ -1342,60 +1345,61 @@ def _why_not_word(label: _Label, piece: _Piece) -> str:
     return ""
 
 
-def _is_of_the_call(said: Sequence[_Label]) -> bool:
+def _is_of_the_call(content: Sequence[_Label]) -> bool:
     """Whether another sentence than the yes is of the call: it only names something, or wants it otherwise."""
-    is_wanted = any(each.kind in {"own", "desires"} for each in said)
-    return is_wanted or all(each.is_unknown or each.kind in _NAMING for each in said)
+    is_wanted = any(each.kind in {"own", "desires"} for each in content)
+    return is_wanted or all(each.is_unknown or each.kind in _NAMING for each in content)
 
 
-def _is_statement(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+def _is_statement(read: _ReadMessage, content: Sequence[_Label]) -> bool:
     """Whether words say how something is ("I left it in the taxi"), and not what is to be done or to what."""
-    thing = next((place for place, each in enumerate(said) if each.is_unknown), len(said))
-    for before, label in pairwise(said[thing:]):
+    thing = next((place for place, each in enumerate(content) if each.is_unknown), len(content))
+    for before, label in pairwise(content[thing:]):
         if label.kind == "beside" and (before.is_unknown or before.is_any("states")):
             return False  # "the toaster is fine" agrees to the toaster
-    said = [each for each in said if each.kind not in _AGREEING]
-    if not said or any(map(read.does, said)) or said[0].phrase in ACTING or said[0].is_any("adds"):
+    content = [each for each in content if each.kind not in _AGREEING]
+    if not content or any(map(read.does, content)) or content[0].phrase in ACTING or content[0].is_any("adds"):
         return False
-    if _wishes(said):
+    if _wishes(content):
         return False
-    return _has_verb(read, said)
+    return _has_verb(read, content)
 
 
-def _knows_verb(said: Sequence[_Label]) -> bool:
+def _knows_verb(content: Sequence[_Label]) -> bool:
     """Whether words have a subject or a verb of a statement that the table knows."""
-    return any(each.is_any("states") or each.is_any("subjects") or each.complains for each in said)
+    return any(each.is_any("states") or each.is_any("subjects") or each.complains for each in content)
 
 
-def _has_verb(read: _ReadMessage, said: Sequence[_Label]) -> bool:
+def _has_verb(read: _ReadMessage, content: Sequence[_Label]) -> bool:
     """Whether words have a subject or a verb that the table knows, or that is told by its form or its place."""
     states = phrases_in(read.language, "states") - phrases_in(read.language, "names")
-    if any(each.phrase in states or each.complains for each in said):
+    if any(each.phrase in states or each.complains for each in content):
         return True
-    unknown = [place for place, each in enumerate(said) if each.is_unknown]
-    if any(_is_verb(read, said, place) for place in unknown):
+    unknown = [place for place, each in enumerate(content) if each.is_unknown]
+    if any(_is_verb(read, content, place) for place in unknown):
         return True
-    if unknown and said[0].is_any("kin") and not any(each.is_any("adds") for each in said):
+    if unknown and content[0].is_any("kin") and not any(each.is_any("adds") for each in content):
         return len(unknown) > _MOST_BARE  # "my wife loves it there"
-    begins = bool(unknown) and (unknown[0] == 0 or said[unknown[0] - 1].kind == "own")
-    return begins and said[unknown[0]].written.islower() and len(said) - unknown[0] >= _SHORTEST_STATEMENT
+    begins = bool(unknown) and (unknown[0] == 0 or content[unknown[0] - 1].kind == "own")
+    return begins and content[unknown[0]].written.islower() and len(content) - unknown[0] >= _SHORTEST_STATEMENT
 
 
-def _equal(said: Sequence[_Label]) -> str:
+def _equal(content: Sequence[_Label]) -> str:
     """Return a name that is said to be a value of the call ("the city is York"), or ""."""
-    for value, verb, name in zip(said, said[1:], said[2:], strict=False):
+    for value, verb, name in zip(content, content[1:], content[2:], strict=False):
         if value.kind == "own" and verb.is_any("states") and name.is_unknown and name.written[:1].isupper():
             return name.written
     return ""
 
 
-def _is_verb(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
+def _is_verb(read: _ReadMessage, content: Sequence[_Label], place: int) -> bool:
     """Whether a word has the form of a verb that has a subject, and that no adjective or noun has where it stands."""
-    word = said[place].phrase
-    before = said[place - 1] if place else None
+    word = content[place].phrase
+    before = content[place - 1] if place else None
     if read.language == "de":
         # Nouns are written with capitals, and adjectives stand before them.
-        return before is not None and before.is_unknown and before.written.istitle() and said[place].written.islower()
+        is_after_noun = before is not None and before.is_unknown and before.written.istitle()
+        return is_after_noun and content[place].written.islower()
     if before is None or before.is_any("names") or before.is_any("articles"):
         return False
     if read.language == "en" and before.is_unknown and before.phrase.endswith("'s"):
@@ -1415,66 +1419,66 @@ def _other_thing(piece: _Piece) -> str:
     It is a name by its capitals, stands behind an article, a preposition or what is to be done, or stands alone. A
     word that begins a clause, or follows a subject, is no thing.
     """
-    read, said, is_statement = piece.read, piece.said, piece.is_statement
-    begins = piece.is_first and bool(said) and said[0].is_unknown
-    said = [each for each in said if each.kind not in _AGREEING]
+    read, content, is_statement = piece.read, piece.content, piece.is_statement
+    begins = piece.is_first and bool(content) and content[0].is_unknown
+    content = [each for each in content if each.kind not in _AGREEING]
     has_names = read.language != "de" and not read.text.isupper()
     is_named = read.shown.has_names  # then somebody else beside it is another one
-    recipient = _recipient(said, owned=has_names or not is_statement) if piece.is_about else ""
+    recipient = _recipient(content, owned=has_names or not is_statement) if piece.is_about else ""
     if is_named and not recipient:
-        recipient = _recipient(said, led_by="kin")
-    unknown = [place for place, each in enumerate(said) if each.is_unknown]
+        recipient = _recipient(content, led_by="kin")
+    unknown = [place for place, each in enumerate(content) if each.is_unknown]
     if recipient or not unknown:
         return recipient
-    equal = _equal(said) if is_statement and has_names else ""
+    equal = _equal(content) if is_statement and has_names else ""
     if equal:
         return equal
     if piece.is_aside and not is_named:
         return ""
     for place in unknown:
-        is_name = has_names and _is_other_name(said, place, begins=begins, is_statement=is_statement)
-        is_name = is_name or (is_named and has_names and _is_owner(read, said, place))
-        if is_name or _is_one_of(said, place, is_last=place == unknown[-1]):
-            return said[place].written
-    first = said[unknown[0]]
+        is_name = has_names and _is_other_name(content, place, begins=begins, is_statement=is_statement)
+        is_name = is_name or (is_named and has_names and _is_owner(read, content, place))
+        if is_name or _is_one_of(content, place, is_last=place == unknown[-1]):
+            return content[place].written
+    first = content[unknown[0]]
     # Of a language without a lexicon no number is known, so that each word behind a preposition may be one.
     is_unread = read.language not in LANGUAGES and bool(read.language) and not is_statement
     for place in unknown if is_unread else unknown[:1]:
-        if _is_led_to(read, said[max(place - 2, 0) : place], is_statement=is_statement):
-            return said[place].written
-    is_other = not is_statement and (first.phrase in ACTING or _is_bare(said, read.language))
+        if _is_led_to(read, content[max(place - 2, 0) : place], is_statement=is_statement):
+            return content[place].written
+    is_other = not is_statement and (first.phrase in ACTING or _is_bare(content, read.language))
     return first.written if is_other else ""
 
 
-def _is_other_name(said: Sequence[_Label], place: int, *, begins: bool, is_statement: bool) -> bool:
+def _is_other_name(content: Sequence[_Label], place: int, *, begins: bool, is_statement: bool) -> bool:
     """Whether a word is a name by its capitals, and not only since it begins a sentence."""
-    if not said[place].written[:1].isupper():
+    if not content[place].written[:1].isupper():
         return False
     if place == 0:
-        gets_it = any(each.kind == "points" for each in said[2:]) and said[1].kind != "points"
+        gets_it = any(each.kind == "points" for each in content[2:]) and content[1].kind != "points"
         return not begins or gets_it  # "Kim gets it", but "Kill it"
-    return not is_statement or said[place - 1].is_any("towards")
+    return not is_statement or content[place - 1].is_any("towards")
 
 
-def _is_owner(read: _ReadMessage, said: Sequence[_Label], place: int) -> bool:
+def _is_owner(read: _ReadMessage, content: Sequence[_Label], place: int) -> bool:
     """Whether a word with a capital is somebody to whom something belongs: "Anna's account"."""
-    if not said[place].written[:1].isupper():
+    if not content[place].written[:1].isupper():
         return False
-    owner = said[place].phrase.removesuffix("'s")
-    if owner != said[place].phrase:
+    owner = content[place].phrase.removesuffix("'s")
+    if owner != content[place].phrase:
         return not read.shown.has(owner)
-    return place > 0 and said[place - 1].is_any("owners")
+    return place > 0 and content[place - 1].is_any("owners")
 
 
-def _is_one_of(said: Sequence[_Label], place: int, *, is_last: bool) -> bool:
+def _is_one_of(content: Sequence[_Label], place: int, *, is_last: bool) -> bool:
     """Whether a word tells which of several things is meant: "red one", or a noun before a particle in Japanese.
 
     `is_last` says that no word after it is unknown.
     """
-    if place + 1 == len(said):
+    if place + 1 == len(content):
         return False
-    is_noun = is_run(said[place].written) and said[place + 1].is_any("particles")
-    return said[place + 1].is_any("choices") or (is_noun and is_last)
+    is_noun = is_run(content[place].written) and content[place + 1].is_any("particles")
+    return content[place + 1].is_any("choices") or (is_noun and is_last)
 
 
 def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bool) -> bool:
@@ -1494,13 +1498,13 @@ def _is_led_to(read: _ReadMessage, before: Sequence[_Label], *, is_statement: bo
     return has_article and read.language != "ja"
 
 
-def _is_bare(said: Sequence[_Label], language: str) -> bool:
+def _is_bare(content: Sequence[_Label], language: str) -> bool:
     """Whether words only name a thing, without an article: "store credit".
 
     Where languages say an article before each thing, or write things with capitals, that is looked at instead.
     """
-    words = [each.written for each in said]
-    if language in _WITH_ARTICLES or not all(each.is_unknown for each in said):
+    words = [each.written for each in content]
+    if language in _WITH_ARTICLES or not all(each.is_unknown for each in content):
         return False
     if language == "de":
         return all(each[0].isupper() for each in words)
