@@ -48,7 +48,8 @@ ROUTING = (
     *("tests/unit/agent/test_approval.py", "tests/unit/agent/test_wrong_types.py"),
 )
 _OF_MEMORY = (
-    "recall sync deleting memorize shared_index cascade near_misses coverage_sets concurrency confidence damaged_index"
+    "recall sync deleting memorize shared_index cascade near_misses coverage_sets concurrency confidence damaged_index "
+    "evidence learned_from_a_log leave_one_out offered_candidates bad_requests"
 )
 MEMORY = (
     *(f"tests/unit/memory/test_{name}.py" for name in _OF_MEMORY.split()),

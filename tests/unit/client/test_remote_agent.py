@@ -158,7 +158,7 @@ def test_without_async() -> None:
         ({"timeout_s": None}, "lets no turn take for ever"),
         ({"timeout_s": -1}, "timeout_s"),
         ({"schema": 7}, "schema must be"),
-        ({"history": "text"}, "history is"),
+        ({"history": "text"}, "history must be"),
         ({"message": 7}, "message must be a text"),
     ],
     ids=lambda value: str(value)[:30],

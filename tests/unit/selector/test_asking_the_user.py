@@ -43,6 +43,7 @@ async def test_two_that_are_left_are_asked_about() -> None:
     ]
     assert [each.flow_name for each in decision.question.options] == ["refund_order", "exchange_order"]
     assert decision.stages[-1].name == "user"
+    assert decision.stages[-1].why == "2 flows are left, and nobody else may decide"
 
 
 async def test_where_one_is_sure_or_likeliest_by_far_nobody_is_asked() -> None:

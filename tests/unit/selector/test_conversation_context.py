@@ -161,6 +161,7 @@ async def test_each_answer_is_one_of_its_own(
     result, calls = await chosen(reply)
     decision = result.decision
     assert (result.names, decision.called_off, decision.confirmed) == (names, off, confirmed)
+    assert result.unresolved_ids == []
     assert (decision.tier, decision.reason, calls) == (Tier.GUIDED, Reason.LLM, 1)
 
 

@@ -129,6 +129,24 @@ async def test_without_any_model_it_is_known_too() -> None:
     assert (found.names, found.decision.reason) == (["refund_order"], Reason.EXAMPLE)
 
 
+async def test_a_flow_that_only_others_call_is_known_by_nothing_and_hides_no_other() -> None:
+    registry = FlowRegistry(min_examples=0)
+    Flow(name="log_in", title="Sign me in", only_called=True, registry=registry)
+    for made in catalogue().values():
+        Flow(
+            name=made.name,
+            description=made.description,
+            condition=made.condition,
+            desired_effects=made.desired_effects,
+            title=made.title,
+            registry=registry,
+        )
+    selector = FlowSelector(ScriptedModel('["1"]', repeat=True), registry, recalled(), "shop")
+    known, unknown = await selector.select("Call it off"), await selector.select("Sign me in")
+    assert (known.names, known.decision.reason) == (["cancel_order"], Reason.EXAMPLE)
+    assert unknown.decision.reason is Reason.LLM
+
+
 async def test_a_known_flow_that_recall_did_not_find_joins_the_candidates() -> None:
     made = FlowSelector(ScriptedModel(), catalogue(), recalled("exchange_order", "cancel_order"), "shop")
     found = await made.select("chargeback")
