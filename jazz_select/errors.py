@@ -67,7 +67,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from jazz_select.text import beginning, misspelt, some_of
+from jazz_select.text import beginning, count_of, misspelt, some_of
 
 _NAMED: Final = 100
 _MOST_NAMES: Final = 10
@@ -535,8 +535,10 @@ class FormatError(AgentError):
     ) -> None:
         self.phase, self.problem, self.prompt, self.attempts = phase, problem, prompt, attempts
         self.last_text, self.schema, self.chain = last_text, schema, chain
-        times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        super().__init__(f"no answer fits the schema after {times} ({phase}): {problem}")
+        times = ""  # the model was not asked at all
+        if attempts:
+            times = f" after {count_of(attempts, 'attempt')} ({phase})"
+        super().__init__(f"no answer fits the schema{times}: {problem}")
 
 
 class PlanError(AgentError):

@@ -266,6 +266,7 @@ async def test_a_format_that_fails_loses_nothing(made: Made) -> None:
     assert again.value == {"mood": "fine"}
     without = await made().turn(REFUND, context=ADA, schema=schema)
     assert isinstance(without.error, FormatError)
+    assert str(without.error).startswith("no answer fits the schema: what tools returned does not fill the schema")
 
 
 async def test_tools_called_for_ever_end_at_the_limit_with_a_flagged_answer(made: Made) -> None:
