@@ -68,10 +68,11 @@ export async function mount(outlet, first) {
   function answer(result, last) {
     if (result.pending) return approval(result, last);
     const ask = last && result.status === "waiting" ? waits(result) : null;
-    return [result.text ? h("p", {}, result.text) : h("p", { class: "dim" }, nothing(result)), result.error ? told("bad", result.error) : null, ask];
+    const standsStill = !result.text || result.status === "open";
+    return [result.text ? h("p", {}, result.text) : null, standsStill ? h("p", { class: "dim" }, nothing(result)) : null, result.error ? told("bad", result.error) : null, ask];
   }
 
-  /** Why a turn has no words, and what to do about it. */
+  /** Why a turn has no words or no flow ran to its end, and what to do about it. */
   function nothing(result) {
     const reason = result.reason ? `: ${result.reason}` : "";
     if (result.status === "blocked") return result.runs.length ? `This cannot be done here${reason}.` : `A guard ended this turn without words${reason}.`;
