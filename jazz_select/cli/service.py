@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
-_NO_WEBSOCKETS: Final = ("Unsupported upgrade request", "No supported WebSocket library")
 _KEY_VARIABLE: Final = "JAZZ_SERVE_KEY"
 _MADE_BETWEEN: Final = 10_000
 """Objects that may be made before somebody looks for garbage: what a request makes is nearly all gone afterwards."""
@@ -287,8 +286,6 @@ def _logging(*, access: bool) -> Generator[None]:
     trouble, news, lines = logging.StreamHandler(), logging.StreamHandler(), logging.StreamHandler()
     trouble.setLevel(logging.WARNING)
     trouble.setFormatter(form)
-    # uvicorn tells the operator to install a WebSocket library whenever a client asks for one.
-    trouble.addFilter(lambda record: not record.getMessage().startswith(_NO_WEBSOCKETS))
     news.addFilter(lambda record: record.levelno == logging.INFO)  # what is live again, beside what went wrong
     news.setFormatter(form)
     with ExitStack() as stack:

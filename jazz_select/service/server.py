@@ -1,6 +1,7 @@
 """The app behind a port or a socket's file, until it is told to stop; and what is asked of each connection before."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -157,6 +158,8 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
+_UVICORN_LOG: Final = logging.getLogger("uvicorn.error")
+_NO_WEBSOCKETS: Final = ("Unsupported upgrade request", "No supported WebSocket library")
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
 """Longer than clients and proxies keep a connection that nobody uses: so it is they who close it."""
@@ -245,9 +248,18 @@ async def serve(
         timeout_graceful_shutdown=max(1, round(options.stop_s)),
     )
     server = _Server(config, life, options.drain_s, ready)
-    await server.serve(sockets=[listening])
+    _UVICORN_LOG.addFilter(_is_no_upgrade)
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        _UVICORN_LOG.removeFilter(_is_no_upgrade)
     if server.server_state.tasks:  # cancelled: they end before what they use is closed
         await asyncio.wait(server.server_state.tasks, timeout=_AFTERWARDS_S)
+
+
+def _is_no_upgrade(record: logging.LogRecord) -> bool:
+    """Whether a record is not about WebSockets: uvicorn advises to install them whenever a client asks for one."""
+    return not record.getMessage().startswith(_NO_WEBSOCKETS)
 
 
 def _most_connections(wanted: int) -> int:

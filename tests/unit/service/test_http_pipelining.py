@@ -63,7 +63,9 @@ async def test_what_is_neither_head_nor_body_is_bounded(first: bytes, more: byte
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
 
 
-async def test_a_request_for_another_protocol_is_answered_and_the_connection_closed() -> None:
+async def test_a_request_for_another_protocol_is_answered_and_the_connection_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     upgrade = HEALTHY[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
     async with shop_service(options=OPTIONS) as up:
         reader, writer = await asyncio.open_connection("127.0.0.1", up.port)
@@ -73,6 +75,7 @@ async def test_a_request_for_another_protocol_is_answered_and_the_connection_clo
         writer.close()
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.count(b"HTTP/1.1") == 1
+    assert [each.message for each in caplog.records if each.name == "uvicorn.error"] == []
 
 
 STREAM: Final = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
