@@ -7,6 +7,7 @@ anybody else says is a hint: it needs independent witnesses, and never leads to 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from jazz_select.errors import ConfigError, FlowError
@@ -295,7 +296,8 @@ class _Sorter:
     def sort(self, entries: Iterable[Logged]) -> SortedCorrections:
         groups: dict[str, list[Logged]] = {}
         corrected = [entry for entry in entries if entry.corrected_by is not None]
-        for entry in sorted(corrected, key=_corrected_at):  # in time, since the last word of a source counts
+        # In time, since the last word of a source counts.
+        for entry in sorted(corrected, key=attrgetter("last_word_at")):
             why = self._why_unusable(entry)
             if why:
                 self._found.unlearnable.append(_merge_entries([entry], why))
@@ -406,10 +408,6 @@ class _Sorter:
         if owner != found.flow:
             return f"it is an example of {owner}: take it out there first"
         return why_unfit(found.request)
-
-
-def _corrected_at(entry: Logged) -> float:
-    return entry.at if entry.corrected_at is None else entry.corrected_at
 
 
 def _source(entry: Logged) -> Source:

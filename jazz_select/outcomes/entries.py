@@ -79,6 +79,11 @@ class Logged(JsonData):
         return self.right is None and self.corrected_by is not None
 
     @property
+    def last_word_at(self) -> float:
+        """When it was corrected, else when it was recorded, in seconds since 1970."""
+        return self.at if self.corrected_at is None else self.corrected_at
+
+    @property
     def first(self) -> str:
         """The name of the first candidate; empty without candidates."""
         return self.candidates[0] if self.candidates else ""

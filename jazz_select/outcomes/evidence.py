@@ -186,7 +186,7 @@ def read_evidence(
             found = "its flow is not in the catalogue"
         if entry.corrected_by is not None and entry.corrected_by.kind == "person":
             own = found if isinstance(found, Evidence) and found.by_person else None
-            words.setdefault(text, []).append(_Word(_corrected_at(entry), own, is_taken_back=entry.is_taken_back))
+            words.setdefault(text, []).append(_Word(entry.last_word_at, own, is_taken_back=entry.is_taken_back))
         if isinstance(found, str):
             left_out[found] += 1
         elif isinstance(found, Hint):
@@ -236,10 +236,6 @@ def _certain_evidence(
     return sorted(found, key=lambda each: each.at)
 
 
-def _corrected_at(entry: Logged) -> float:
-    return entry.at if entry.corrected_at is None else entry.corrected_at
-
-
 def _last_word(entries: Iterable[_Word]) -> Evidence | None:
     """Return what persons said last about a request; None if that is nothing that can be learned."""
     last: Evidence | None = None
@@ -273,7 +269,7 @@ def _evidence_of(entry: Logged) -> Evidence | Hint | str:
         return _evidence_of_choice(entry)  # which it confirms
     if source.kind == "agent" and not entry.right:
         return "it was called off"  # which says nothing of what would have been right
-    return _hint(entry, right, source, said_at=_corrected_at(entry))
+    return _hint(entry, right, source, said_at=entry.last_word_at)
 
 
 def _evidence_of_choice(entry: Logged) -> Evidence | Hint | str:
