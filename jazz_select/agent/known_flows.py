@@ -71,10 +71,7 @@ class KnownFlows:
         if not isinstance(step, GuidedDecisionPoint):
             # An open decision may take any tool.
             return list(self.tools)
-        names = list(step.candidate_tools)
-        if step.fallback_tool and step.fallback_tool not in names:
-            names.append(step.fallback_tool)
-        return names
+        return list(step.possible_tools)
 
     def is_chained(self, part: BaseFlow) -> bool:
         """Whether a flow, or a part of one, runs by steps alone: connected tools in a fixed order, or its parts."""

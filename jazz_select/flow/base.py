@@ -266,6 +266,14 @@ class GuidedDecisionPoint:
         if self.after_step in self.candidate_tools:
             raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
 
+    @property
+    def possible_tools(self) -> tuple[str, ...]:
+        """Names of the tools that may run here: the candidates, then the fallback."""
+        names = dict.fromkeys(self.candidate_tools)
+        if self.fallback_tool:
+            names[self.fallback_tool] = None
+        return tuple(names)
+
     def _checked_names(self, field: str) -> list[str]:
         given: object = getattr(self, field)
         if isinstance(given, Collection) and not isinstance(given, str):
@@ -776,7 +784,7 @@ def _read_step(flow: BaseFlow, tools: Collection[str], field: str, step: Any) ->
     if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):
         return CHOOSE
     if isinstance(step, GuidedDecisionPoint):
-        names = [step.after_step, *_tools_at(step)]
+        names = [step.after_step, *step.possible_tools]
     elif isinstance(step, str):
         names = [step]
     else:
@@ -815,17 +823,10 @@ def steps_named(flow: BaseFlow) -> tuple[str, ...]:
     found: list[str] = []
     for step in chain:
         if isinstance(step, GuidedDecisionPoint):
-            found += _tools_at(step)
+            found += step.possible_tools
         elif isinstance(step, str):
             found.append(step)
     return tuple(dict.fromkeys(found))
-
-
-def _tools_at(point: GuidedDecisionPoint) -> list[str]:
-    """Return the tools that may run at a decision point."""
-    if point.fallback_tool:
-        return [*point.candidate_tools, point.fallback_tool]
-    return list(point.candidate_tools)
 
 
 def called_by(flow: BaseFlow) -> list[BaseFlow]:

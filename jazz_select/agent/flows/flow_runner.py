@@ -508,7 +508,7 @@ class FlowRunner:
     def _may_be(self, tool: str, step: Step) -> bool:
         """Whether this step still allows the stored tool: the stored state may have been edited."""
         if isinstance(step, GuidedDecisionPoint):
-            return tool in step.candidate_tools or tool == step.fallback_tool
+            return tool in step.possible_tools
         if isinstance(step, str):
             return tool == step
         return tool in self.executor.tools
@@ -731,11 +731,7 @@ def _tools_at(step: Step) -> tuple[str, ...]:
     """Return the tools that a step may call, as far as they are named."""
     if isinstance(step, str):
         return (step,)
-    if not isinstance(step, GuidedDecisionPoint):
-        return ()
-    if step.fallback_tool:
-        return (*step.candidate_tools, step.fallback_tool)
-    return tuple(step.candidate_tools)
+    return step.possible_tools if isinstance(step, GuidedDecisionPoint) else ()
 
 
 def _sources_of(missing: Sequence[str], before: Sequence[Tool]) -> tuple[int, ...]:
