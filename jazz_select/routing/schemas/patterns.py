@@ -68,7 +68,7 @@ def linear_pattern(pattern: str, *, is_name: bool = False) -> LinearPattern:
     """
     if len(pattern) > _LONGEST:
         raise ValueError(f"is longer than {_LONGEST} characters")
-    found = _Reader(pattern).read(is_name=is_name)
+    found = _Reader(pattern).read_pattern(is_name=is_name)
     if is_name and found.beside:
         raise ValueError("looks ahead or behind")
     if found.states > LARGEST:
@@ -86,7 +86,7 @@ class _Reader:
     is_dot_all: bool = False
     beside: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
 
-    def read(self, *, is_name: bool) -> LinearPattern:
+    def read_pattern(self, *, is_name: bool) -> LinearPattern:
         if not is_name:  # a name's pattern must be one text, so it cannot become a length
             counted = self._counted_class()
             if counted is not None:
