@@ -3,16 +3,14 @@
 import asyncio
 import gc
 import os
-import shutil
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import pytest
 
+from jazz_select.memory.engines.temporary import shared_memory
 from tests.clock import StillLoop
 from tests.depth import CI, DEEP
 from tests.fuse import Fuse
@@ -30,7 +28,6 @@ for _profile in (CI, DEEP):
     hypothesis.settings.register_profile(_profile, hypothesis.settings.get_profile("house"))
 hypothesis.settings.load_profile("house")
 
-_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there, which its user alone may enter
 _ROOM: Final = 4 << 30
 """Bytes free there, so that a run, which needs one of them at most, takes no memory that the machine has not got."""
 _REAL_LOOP = asyncio.new_event_loop
@@ -58,9 +55,9 @@ def _keep_files_in_memory() -> None:
 
     Hundreds of indexes are written and flushed, and to wait for a disk took half the time of a run.
     """
-    with suppress(OSError):
-        if shutil.disk_usage(_IN_MEMORY).free >= _ROOM and os.access(_IN_MEMORY, os.W_OK):
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))  # noqa: TID251 - where pytest reads it
+    folder = shared_memory(_ROOM)
+    if folder is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))  # noqa: TID251 - where pytest reads it
 
 
 def pytest_asyncio_loop_factories(

@@ -49,10 +49,10 @@ def _remove(path: Path, maker: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def shared_memory() -> Path | None:
-    """Return Linux's folder in memory if 1 GiB is free there. Flushing writes to a disk is slow."""
+def shared_memory(room: int = _ROOM) -> Path | None:
+    """Return Linux's folder in memory if so many bytes are free there. Flushing writes to a disk is slow."""
     try:
-        roomy = shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM
+        roomy = shutil.disk_usage(_SHARED_MEMORY).free >= room
         return _SHARED_MEMORY if roomy and os.access(_SHARED_MEMORY, os.W_OK) else None
     except OSError:
         return None
